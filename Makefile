@@ -82,6 +82,8 @@ CELLS_SRCS = \
   cells/cpu/reduced.c \
   cells/cpu/rows.c \
   cells/cpu/rowwise.c \
+  cells/cpu/filter.c \
+  cells/cpu/picture.c \
   cells/cpu/shares.c \
   cells/cpu/run.c \
   cells/cpu/table.c \

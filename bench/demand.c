@@ -91,6 +91,8 @@ static void add_op(struct walk *walk, const struct cell_op *op)
         add_gated(walk, op);
     } else if (op->kind == CELL_OP_LINEAR) {
         add_product(walk, op, 0, walk->is_timeless[op->operands[0]]);
+    } else if (op->kind == CELL_OP_FILTER) {
+        walk->out->elements += (double)op->picture.taps[0] * op->picture.taps[1] * width;
     } else if (is_like_sigmoid(op->kind) || cell_op_has_groups(op->kind)) {
         walk->out->sigmoids += width;
     } else if (op->kind == CELL_OP_TANH) {

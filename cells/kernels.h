@@ -215,6 +215,17 @@ struct cell_pointwise {
 /* Floats of scratch that a chain may need. */
 #define CELL_POINTWISE_SCRATCH (CELL_POINTWISE_TILES_MAX * CELL_POINTWISE_TILE)
 
+/* Of FILTER: places beside each other, which all read the same taps. */
+struct cell_filter_run {
+    uint32_t n_places, channels, n_taps; /* n_taps > 0 */
+    const float *x;                      /* what offsets of the first place begin at */
+    size_t step;                         /* floats from place to place */
+    const int64_t *offsets;              /* [n_taps] floats */
+    const float *const *weights;         /* [n_taps][channels]; NULL: the largest */
+    const float *bias;                   /* [channels], or NULL */
+    float *out;                          /* [n_places][channels] */
+};
+
 struct cell_kernels {
     const char *name; /* "scalar", "avx2", "avx512", "neon", "blas" */
     bool invariant;
@@ -253,6 +264,9 @@ struct cell_kernels {
     float (*dot)(uint32_t n, const float *a, const float *b);
     void (*add_scaled)(uint32_t n, float factor, const float *in, float *out);
     void (*divide)(uint32_t n, float by, float *out);
+
+    /* Any NaN as the one. */
+    void (*filter)(const struct cell_filter_run *run);
 };
 
 void cell_gated_release(struct cell_gated *gated);

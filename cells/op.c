@@ -138,7 +138,13 @@ bool cell_op_may_have_patches(enum cell_op_kind kind)
 
 bool cell_op_has_picture(const struct cell_op *op)
 {
-    return op->kind == CELL_OP_LINEAR && op->patches > 0 && op->picture.size[0] > 0;
+    return op->kind == CELL_OP_FILTER ||
+           (op->kind == CELL_OP_LINEAR && op->patches > 0 && op->picture.size[0] > 0);
+}
+
+uint32_t cell_op_places(const struct cell_op *op)
+{
+    return op->picture.left[0] * op->picture.left[1];
 }
 
 uint32_t cell_op_patches(const struct cell_op *op)

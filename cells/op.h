@@ -120,6 +120,11 @@ struct cell_weight {
  *              are 0, a mean is NaN
  * PICK         operands K [D], an input as of ATTEND, and number, a float row of width 1: row
  *              CELL_PICK_ROW(number, T) of K; without rows zeros
+ * FILTER       x is a picture (struct cell_picture), the result [places][channels]. With
+ *              CELL_FILTER_SUM, weights W [taps, channels] and b [1, channels], of each place and
+ *              channel b, or 0, plus the sum over its taps in their order of w x, each addition
+ *              fused; with CELL_FILTER_LARGEST, without weights, the largest of its taps, as MAX
+ *              of one after the other. Taps beyond the edges are left out; of none it is 0
  * CONCAT       rows behind each other
  * SLICE        elements start .. start + width(result) - 1
  * COPY         the same row
@@ -202,6 +207,7 @@ struct cell_weight {
     X(ATTEND, 4, 1, 0)                                                                             \
     X(REDUCE, 1, 0, 0)                                                                             \
     X(PICK, 2, 0, 0)                                                                               \
+    X(FILTER, 1, 2, 2)                                                                             \
     X(CONCAT, CELL_OPERANDS_MAX, 0, 0)                                                             \
     X(SLICE, 1, 0, 0)                                                                              \
     X(COPY, 1, 0, 0)                                                                               \
@@ -242,6 +248,8 @@ enum cell_op_variant {
     CELL_REDUCE_COUNT = 5,
     CELL_TOP_LARGEST = 0,
     CELL_TOP_SMALLEST = 1,
+    CELL_FILTER_SUM = 0,
+    CELL_FILTER_LARGEST = 1,
 };
 
 /* In which order an LSTM, GRU or RNN takes its patches. */
@@ -272,7 +280,8 @@ struct cell_picture {
     uint32_t taps[2], dilations[2], strides[2], before[2];
     uint32_t left[2];
 };
-#define CELL_PICTURE_MAX (1u << 20)
+#define CELL_PICTURE_MAX     (1u << 20)
+#define CELL_FILTER_TAPS_MAX 1024u
 
 struct cell_op {
     enum cell_op_kind kind;
@@ -284,11 +293,11 @@ struct cell_op {
     uint32_t start;                /* SLICE */
     uint32_t patches;              /* GATHER, LINEAR, LSTM, GRU, RNN; 0: x as a whole */
     uint32_t step;                 /* LINEAR with patches; 0 of a picture's */
-    struct cell_picture picture;   /* LINEAR, whose patches are its places */
+    struct cell_picture picture;   /* FILTER; LINEAR, whose patches are its places */
     enum cell_patch_order order;   /* LSTM, GRU, RNN with patches */
     uint32_t dims[3];              /* TRANSPOSE */
     uint32_t group;                /* SOFTMAX, LOG_SOFTMAX; MEAN, 0: all */
-    uint32_t variant;              /* GRU, RNN, ATTEND, REDUCE, TOP */
+    uint32_t variant;              /* GRU, RNN, ATTEND, REDUCE, TOP, FILTER */
     enum cell_precision precision; /* of what has gates, and of LINEAR */
 };
 
@@ -314,8 +323,9 @@ bool cell_op_takes_rows(const struct cell_op *op, uint32_t i);
 /* Whether an op of this kind may have patches. */
 bool cell_op_may_have_patches(enum cell_op_kind kind);
 
-/* Whether its patches are the places of a picture. */
+/* Whether its operand is a picture; the places that are left of it. */
 bool cell_op_has_picture(const struct cell_op *op);
+uint32_t cell_op_places(const struct cell_op *op);
 
 /* Products of one row with an op's matrix: its patches where it has some, else 1. */
 uint32_t cell_op_patches(const struct cell_op *op);

@@ -182,12 +182,11 @@ static bool is_picture_number(uint32_t number, uint32_t least)
     return number >= least && number < CELL_PICTURE_MAX;
 }
 
-/* Whether the picture's numbers are such, and its places as many as there are patches, of taps as
- * many as W has. */
-static bool does_picture_fit(const struct look *look)
+/* Whether the picture's numbers are such, and the operand as wide; its taps may be as many as an
+ * element has numbers. */
+static bool is_picture(const struct look *look)
 {
-    const struct cell_op *op = look->op;
-    const struct cell_picture *picture = &op->picture;
+    const struct cell_picture *picture = &look->op->picture;
     bool fits = true;
     for (uint32_t i = 0; i < 2; i++) {
         fits = fits && is_picture_number(picture->size[i], 1) &&
@@ -197,11 +196,52 @@ static bool does_picture_fit(const struct look *look)
                is_picture_number(picture->before[i], 0) && is_picture_number(picture->left[i], 1);
     }
     const uint64_t places = (uint64_t)picture->size[0] * picture->size[1];
-    const uint64_t taps = (uint64_t)picture->taps[0] * picture->taps[1];
-    const uint32_t width = operand(look, 0).width;
-    return fits && op->step == 0 && width % places == 0 &&
-           (uint64_t)picture->left[0] * picture->left[1] == op->patches && taps <= CELL_WIDTH_MAX &&
-           taps * (width / places) == op->weights[0].rows;
+    const uint64_t left = (uint64_t)picture->left[0] * picture->left[1];
+    return fits && operand(look, 0).width % places == 0 && left <= CELL_WIDTH_MAX &&
+           (uint64_t)picture->taps[0] * picture->taps[1] <= CELL_WIDTH_MAX;
+}
+
+static uint32_t channels_of(const struct look *look)
+{
+    const struct cell_picture *picture = &look->op->picture;
+    return operand(look, 0).width / (picture->size[0] * picture->size[1]);
+}
+
+/* Of a LINEAR the places are its patches, and the terms of W what each reads. */
+static bool does_picture_fit(const struct look *look)
+{
+    const struct cell_op *op = look->op;
+    return is_picture(look) && op->step == 0 && cell_op_places(op) == op->patches &&
+           (uint64_t)op->picture.taps[0] * op->picture.taps[1] * channels_of(look) ==
+               op->weights[0].rows;
+}
+
+static enum base_status check_filter(const struct look *look)
+{
+    const struct cell_op *op = look->op;
+    const bool is_sum = op->variant == CELL_FILTER_SUM;
+    const uint32_t in = operand(look, 0).width;
+    const uint32_t out = result(look, 0).width;
+    if (op->variant > CELL_FILTER_LARGEST) {
+        return bad(look, "unknown variant");
+    }
+    if (!is_f32(operand(look, 0), in) || !is_f32(result(look, 0), out) || !is_picture(look) ||
+        (uint64_t)cell_op_places(op) * channels_of(look) != out) {
+        return bad(look, "a picture that does not fit its row or result");
+    }
+    const uint32_t taps = op->picture.taps[0] * op->picture.taps[1]; // of a picture, see there
+    if (taps > CELL_FILTER_TAPS_MAX) {
+        return bad(look, "too many taps");
+    }
+    if (is_sum != (op->n_weights > 0)) {
+        return bad(look, "weights, but of a sum");
+    }
+    if (is_sum && !is_weight_f32(&op->weights[0], taps, channels_of(look))) {
+        return bad(look, "W is not f32 [taps, channels]");
+    }
+    return op->n_weights > 1 && !is_weight_f32(&op->weights[1], 1, channels_of(look))
+               ? bad(look, "b is not f32 [1, channels]")
+               : BASE_OK;
 }
 
 /* The last patch's elements must be x's too. */
@@ -637,6 +677,7 @@ static enum base_status check_shapes(const struct look *look)
         [CELL_OP_ATTEND] = check_attend,
         [CELL_OP_REDUCE] = check_reduce,
         [CELL_OP_PICK] = check_pick,
+        [CELL_OP_FILTER] = check_filter,
         [CELL_OP_CONCAT] = check_concat,
         [CELL_OP_SLICE] = check_slice,
         [CELL_OP_COPY] = check_copy,

@@ -36,7 +36,7 @@ static void hash_u32(struct base_hasher *hasher, uint32_t value)
 static bool has_variants(enum cell_op_kind kind)
 {
     return kind == CELL_OP_GRU || kind == CELL_OP_RNN || kind == CELL_OP_ATTEND ||
-           kind == CELL_OP_REDUCE || kind == CELL_OP_TOP;
+           kind == CELL_OP_REDUCE || kind == CELL_OP_TOP || kind == CELL_OP_FILTER;
 }
 
 /* What means nothing to an op does not make it another. */
@@ -71,9 +71,9 @@ static void hash_op(struct base_hasher *hasher, const struct cell_op *op)
     if (cell_op_may_have_patches(op->kind) && op->patches > 0) {
         hash_u32(hasher, op->patches);
         hash_u32(hasher, manner_of(op));
-        if (cell_op_has_picture(op)) {
-            base_hasher_add(hasher, &op->picture, sizeof(op->picture));
-        }
+    }
+    if (cell_op_has_picture(op)) {
+        base_hasher_add(hasher, &op->picture, sizeof(op->picture));
     }
     if (op->kind == CELL_OP_TRANSPOSE) {
         base_hasher_add(hasher, op->dims, sizeof(op->dims));
@@ -121,11 +121,12 @@ static bool is_value_equal(struct cell_value a, struct cell_value b)
 
 static bool has_same_patches(const struct cell_op *a, const struct cell_op *b)
 {
+    if (cell_op_has_picture(a) != cell_op_has_picture(b) ||
+        (cell_op_has_picture(a) && memcmp(&a->picture, &b->picture, sizeof(a->picture)) != 0)) {
+        return false;
+    }
     if (cell_op_may_have_patches(a->kind)) {
-        return a->patches == b->patches && manner_of(a) == manner_of(b) &&
-               cell_op_has_picture(a) == cell_op_has_picture(b) &&
-               (!cell_op_has_picture(a) ||
-                memcmp(&a->picture, &b->picture, sizeof(a->picture)) == 0);
+        return a->patches == b->patches && manner_of(a) == manner_of(b);
     }
     return a->kind != CELL_OP_TRANSPOSE || memcmp(a->dims, b->dims, sizeof(a->dims)) == 0;
 }
@@ -287,12 +288,23 @@ static uint64_t matrix_flops(const struct cell_op *op, const struct cell_weight 
     return 2 * rows * weight->cols;
 }
 
+/* A multiplication and an addition, or a comparison, of each tap. */
+static uint64_t filter_flops(const struct cell_def *def, const struct cell_op *op)
+{
+    if (op->kind != CELL_OP_FILTER) {
+        return 0;
+    }
+    const uint64_t taps = (uint64_t)op->picture.taps[0] * op->picture.taps[1];
+    return (op->variant == CELL_FILTER_SUM ? 2 : 1) * taps * def->values[op->result].width;
+}
+
 static void count_work(struct cell_type *type)
 {
     const struct cell_def *def = &type->def;
     for (uint32_t o = 0; o < def->n_ops; o++) {
         const struct cell_op *op = &def->ops[o];
         type->flops += pointwise_flops(op->kind) * def->values[op->result].width;
+        type->flops += filter_flops(def, op);
         for (uint32_t w = 0; w < op->n_weights; w++) {
             const struct cell_weight *weight = &op->weights[w];
             bool is_matrix = w < (op->kind == CELL_OP_LINEAR ? 1 : cell_op_matrices(op));

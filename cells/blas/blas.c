@@ -467,6 +467,11 @@ static void divide_all(uint32_t n, float by, float *out)
     activations()->divide(n, by, out);
 }
 
+static void filter(const struct cell_filter_run *run)
+{
+    activations()->filter(run);
+}
+
 static const struct cell_kernels kernels = {
     .name = "openblas",
     .invariant = false,
@@ -486,6 +491,7 @@ static const struct cell_kernels kernels = {
     .dot = dot_of,
     .add_scaled = add_scaled,
     .divide = divide_all,
+    .filter = filter,
     .pointwise = pointwise,
 };
 

@@ -4,6 +4,7 @@
 #ifndef CELLS_CPU_KERNELS_BODY_H
 #define CELLS_CPU_KERNELS_BODY_H
 
+#include "cells/cpu/filter_body.h"
 #include "cells/cpu/gated_body.h"
 #include "cells/cpu/pointwise_body.h"
 #include "cells/cpu/reduced.h"
@@ -156,6 +157,7 @@ const struct cell_kernels CELL_TABLE = {
     .dot = dot_of,
     .add_scaled = add_scaled,
     .divide = divide_all,
+    .filter = filter_places,
 };
 
 #endif

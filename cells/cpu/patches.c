@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "cells/cpu/panels.h"
+#include "cells/cpu/picture.h"
 
 #include <string.h>
 
@@ -118,78 +119,22 @@ struct patches {
     float *to[CELL_PATCHES_AT_ONCE];
 };
 
-/* A copy of few floats, most often: one place's channels, or a line of taps of them. */
-static inline void copy_floats(float *to, const float *from, size_t n)
-{
-    size_t k = 0;
-    for (; k + 8 <= n; k += 8) {
-        memcpy(to + k, from + k, 8 * sizeof(float));
-    }
-    for (; k < n; k++) {
-        to[k] = from[k];
-    }
-}
-
-/* What a place reads of one line: from place `at` on, which may be before the first; NULL: the line
- * is beyond the edges. */
-static void gather_edge(const struct cell_picture *picture, size_t channels, const float *line,
-                        int64_t at, float *to)
-{
-    for (size_t k = 0; k < picture->taps[1]; k++, at += picture->dilations[1], to += channels) {
-        if (line == NULL || at < 0 || at >= picture->size[1]) {
-            memset(to, 0, channels * sizeof(float));
-        } else {
-            copy_floats(to, line + (size_t)at * channels, channels);
-        }
-    }
-}
-
-/* What n places beside each other, from (y, x) on, read of line k of their taps. to: of the first;
- * the others' are `pitch` floats apart. */
-static void gather_line(const struct cell_picture *picture, size_t channels, const float *row,
-                        const uint32_t at[2], uint32_t n, uint32_t k, float *to, size_t pitch)
-{
-    const int64_t down = (int64_t)at[0] * picture->strides[0] + (int64_t)k * picture->dilations[0] -
-                         (int64_t)picture->before[0];
-    const bool is_inside = down >= 0 && down < picture->size[0];
-    const float *line = is_inside ? row + (size_t)down * picture->size[1] * channels : NULL;
-    const int64_t reach = (int64_t)(picture->taps[1] - 1) * picture->dilations[1];
-    const bool is_whole = is_inside && picture->dilations[1] == 1;
-    const size_t floats = picture->taps[1] * channels;
-    int64_t across = (int64_t)at[1] * picture->strides[1] - (int64_t)picture->before[1];
-    for (uint32_t i = 0; i < n; i++, to += pitch, across += picture->strides[1]) {
-        if (is_whole && across >= 0 && across + reach < picture->size[1]) {
-            copy_floats(to, line + (size_t)across * channels, floats);
-        } else {
-            gather_edge(picture, channels, line, across, to);
-        }
-    }
-}
-
-/* Gathers what patches number first..end-1 read, whose rows x[] points to. */
+/* Gathers what n patches from number `first` on read; x[] points there then. */
 static void gather_places(const struct cell_view *view, const struct cell_program_op *op,
-                          uint32_t first, uint32_t end, struct patches *patches)
+                          uint32_t first, uint32_t n, struct patches *patches)
 {
-    const struct cell_picture *picture = &op->op->picture;
-    const size_t terms = op->op->weights[0].rows;
-    const size_t pitch = CELL_ROW_FLOATS(terms);
-    const size_t channels = terms / (picture->taps[0] * picture->taps[1]);
-    const uint32_t place = first % op->op->patches;
-    uint32_t at[2] = {place / picture->left[1], place % picture->left[1]};
+    const size_t pitch = CELL_ROW_FLOATS((size_t)op->op->weights[0].rows);
     float *to = view->space->scratch + view->program->patches_at + sums_floats(op);
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < end - first; i += n) {
-        const uint32_t room = picture->left[1] - at[1];
-        n = room < end - first - i ? room : end - first - i;
-        for (uint32_t k = 0; k < picture->taps[0]; k++) {
-            gather_line(picture, channels, patches->x[i], at, n, k,
-                        to + i * pitch + k * picture->taps[1] * channels, pitch);
-        }
-        for (uint32_t j = i; j < i + n; j++) {
-            patches->x[j] = to + j * pitch;
-        }
-        at[1] = 0;
-        at[0] = at[0] + 1 < picture->left[0] ? at[0] + 1 : 0;
+    uint32_t of_row = 0;
+    for (uint32_t i = 0; i < n; i += of_row) {
+        const float *x = row_of(view, op->in[0], (first + i) / op->op->patches);
+        const uint32_t place = (first + i) % op->op->patches;
+        const uint32_t room = op->op->patches - place;
+        of_row = room < n - i ? room : n - i;
+        cell_picture_gather(op->op, x, place, of_row, to + i * pitch);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        patches->x[i] = to + i * pitch;
     }
 }
 
@@ -231,7 +176,7 @@ static void linear(const struct cell_view *view, const struct cell_program_op *o
         const uint32_t to = first + (uint32_t)((uint64_t)n * (t + 1) / times);
         find_patches(view, op, from, to, &patches);
         if (is_picture) {
-            gather_places(view, op, from, to, &patches);
+            gather_places(view, op, from, to - from, &patches);
         }
         const struct cell_linear_rows rows = {.linear = &op->linear,
                                               .relu = op->has_relu,

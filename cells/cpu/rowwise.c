@@ -4,6 +4,7 @@
 #include "cells/cpu/rowwise.h"
 
 #include "base/assert.h"
+#include "cells/cpu/filter.h"
 #include "cells/ref/math.h"
 
 #include <math.h>
@@ -267,6 +268,9 @@ void cell_rowwise(const struct cell_program *program, const struct cell_program_
     }
     case CELL_OP_TAKE:
         take(f32(in[0]), in[1], to.width, out_f32);
+        break;
+    case CELL_OP_FILTER:
+        cell_filter(program, op, f32(in[0]), out_f32);
         break;
     case CELL_OP_CONCAT:
         concat(program, op, in, out);

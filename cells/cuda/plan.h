@@ -78,7 +78,11 @@ void cell_cuda__plan_pick(struct cell_cuda__plan *plan, const struct cell_op *op
 void cell_cuda__plan_reduce(struct cell_cuda__plan *plan, const struct cell_op *op,
                             const struct cell_step_batch *batch);
 
-/* MEAN, ARGMAX, TOP, TAKE, TRANSPOSE, CAST. */
+/* Of an op that has one. */
+struct cell_step_picture cell_cuda__picture(const struct cell_cuda__plan *plan,
+                                            const struct cell_op *op);
+
+/* MEAN, ARGMAX, TOP, TAKE, FILTER, TRANSPOSE, CAST. */
 void cell_cuda__plan_rowwise(struct cell_cuda__plan *plan, const struct cell_op *op);
 
 /* ---- plan_search.c ---- */

@@ -198,24 +198,15 @@ static float *bias_of_linear(struct cell_cuda__plan *plan, const struct cell_op 
 static struct cell_step_place plan_places(struct cell_cuda__plan *plan, const struct cell_op *op,
                                           struct cell_step_place in)
 {
-    const struct cell_picture *picture = &op->picture;
-    const uint32_t terms = op->weights[0].rows;
-    const uint32_t words = op->patches * terms;
-    struct cell_step_places places = {.in = in,
-                                      .out = cell_cuda__matrix(plan, words * sizeof(float)),
-                                      .words = words,
-                                      .terms = terms,
-                                      .channels = terms / (picture->taps[0] * picture->taps[1]),
-                                      .across = picture->left[1]};
-    for (uint32_t i = 0; i < 2; i++) {
-        places.size[i] = picture->size[i];
-        places.taps[i] = picture->taps[i];
-        places.dilations[i] = picture->dilations[i];
-        places.strides[i] = picture->strides[i];
-        places.before[i] = picture->before[i];
-    }
-    cell_cuda__add(plan, CELL_STEP_PLACES, words, "LINEAR")->places = places;
-    return places.out;
+    const uint32_t words = op->patches * op->weights[0].rows;
+    const struct cell_step_place out = cell_cuda__matrix(plan, words * sizeof(float));
+    cell_cuda__add(plan, CELL_STEP_PLACES, words, "LINEAR")->places =
+        (struct cell_step_places){.in = in,
+                                  .out = out,
+                                  .picture = cell_cuda__picture(plan, op),
+                                  .words = words,
+                                  .terms = op->weights[0].rows};
+    return out;
 }
 
 /* Each patch of the rows is a product, all with the same weights. */

@@ -174,6 +174,36 @@ void cell_cuda__plan_pick(struct cell_cuda__plan *plan, const struct cell_op *op
                                 .memory = op->operands[0]};
 }
 
+struct cell_step_picture cell_cuda__picture(const struct cell_cuda__plan *plan,
+                                            const struct cell_op *op)
+{
+    const struct cell_picture *from = &op->picture;
+    const uint32_t width = plan->def->values[op->operands[0]].width;
+    struct cell_step_picture picture = {.across = from->left[1],
+                                        .channels = width / (from->size[0] * from->size[1])};
+    for (uint32_t i = 0; i < 2; i++) {
+        picture.size[i] = from->size[i];
+        picture.taps[i] = from->taps[i];
+        picture.dilations[i] = from->dilations[i];
+        picture.strides[i] = from->strides[i];
+        picture.before[i] = from->before[i];
+    }
+    return picture;
+}
+
+static void plan_filter(struct cell_cuda__plan *plan, const struct cell_op *op)
+{
+    const uint32_t words = cell_cuda__words(&plan->def->values[op->result]);
+    const struct cell_step_filter filter = {
+        .in = cell_cuda__place(plan, op->operands[0]),
+        .out = cell_cuda__place(plan, op->result),
+        .picture = cell_cuda__picture(plan, op),
+        .weights = op->n_weights > 0 ? cell_cuda__weight(plan, &op->weights[0]) : 0,
+        .bias = op->n_weights > 1 ? cell_cuda__weight(plan, &op->weights[1]) : 0,
+        .words = words};
+    cell_cuda__add(plan, CELL_STEP_FILTER, words, "FILTER")->filter = filter;
+}
+
 void cell_cuda__plan_rowwise(struct cell_cuda__plan *plan, const struct cell_op *op)
 {
     const struct cell_value *from = &plan->def->values[op->operands[0]];
@@ -198,6 +228,8 @@ void cell_cuda__plan_rowwise(struct cell_cuda__plan *plan, const struct cell_op 
         const struct cell_step_place numbers = cell_cuda__place(plan, op->operands[1]);
         cell_cuda__add(plan, CELL_STEP_TAKE, to->width, about)->take = (struct cell_step_take){
             .in = in, .numbers = numbers, .out = out, .width = from->width, .n = to->width};
+    } else if (op->kind == CELL_OP_FILTER) {
+        plan_filter(plan, op);
     } else if (op->kind == CELL_OP_TRANSPOSE) {
         const uint32_t words = cell_cuda__words(to);
         cell_cuda__add(plan, CELL_STEP_TRANSPOSE, words, about)->transpose =

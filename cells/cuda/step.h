@@ -53,6 +53,7 @@
     X(TAKE, take, 1, 1)                                                                            \
     X(TRANSPOSE, transpose, 1, 1)                                                                  \
     X(PLACES, places, 1, 1)                                                                        \
+    X(FILTER, filter, 1, 1)                                                                        \
     X(ATTEND_SCORE, attend_score, 16, 2)                                                           \
     X(ATTEND_WEIGH, attend_weigh, 256, 2)                                                          \
     X(ATTEND, attend, 1, 1)                                                                        \
@@ -383,13 +384,26 @@ struct cell_step_transpose {
     uint32_t rows, cols, block;
 };
 
-/* What the places of a picture read (cells/op.h, struct cell_picture), [places][taps][taps]
- * [channels] of each row: an item is an element. */
+/* cells/op.h, struct cell_picture; across: places that are left beside each other. */
+struct cell_step_picture {
+    uint32_t size[2], taps[2], dilations[2], strides[2], before[2];
+    uint32_t across, channels;
+};
+
+/* What the places of a picture read, [places][taps][taps][channels] of each row: an item is an
+ * element. */
 struct cell_step_places {
     struct cell_step_place in, out;
-    uint32_t words, terms, channels; /* of a row of the result, of a place */
-    uint32_t size[2], taps[2], dilations[2], strides[2], before[2];
-    uint32_t across; /* places beside each other */
+    struct cell_step_picture picture;
+    uint32_t words, terms; /* of a row of the result, of a place */
+};
+
+/* An item is an element of [places][channels]. */
+struct cell_step_filter {
+    struct cell_step_place in, out;
+    struct cell_step_picture picture;
+    cell_step_address weights, bias; /* [taps][taps][channels], 0: the largest; or 0 */
+    uint32_t words;                  /* of a row of the result */
 };
 
 /* All kernels of an ATTEND. The scores of a row's memory into its room: an item is every
@@ -476,6 +490,7 @@ struct cell_step {
         struct cell_step_take take;
         struct cell_step_transpose transpose;
         struct cell_step_places places;
+        struct cell_step_filter filter;
         struct cell_step_attend attend_score, attend_weigh, attend;
         struct cell_step_reduce reduce;
         struct cell_step_pick pick;

@@ -157,21 +157,51 @@ CELL_STEP_FN void cell_step_transpose(const struct cell_step_transpose *p, struc
         cell_step_words(p->in, r)[((first + row) * p->cols + col) * p->block + b];
 }
 
-CELL_STEP_FN void cell_step_places(const struct cell_step_places *p, struct cell_step_at at)
+/* Where a tap of a place stands in its row; -1: beyond the edges. */
+CELL_STEP_FN int64_t cell_step_tap(const struct cell_step_picture *p, uint32_t place, uint32_t tap)
 {
-    const uint32_t r = at.item / p->words;
-    const uint32_t word = at.item % p->words;
-    const uint32_t k = word % p->terms;
-    const uint32_t place = word / p->terms;
-    const uint32_t tap = k / p->channels;
     const int64_t y = (int64_t)(place / p->across) * p->strides[0] +
                       (int64_t)(tap / p->taps[1]) * p->dilations[0] - p->before[0];
     const int64_t x = (int64_t)(place % p->across) * p->strides[1] +
                       (int64_t)(tap % p->taps[1]) * p->dilations[1] - p->before[1];
     const bool is_inside = y >= 0 && y < p->size[0] && x >= 0 && x < p->size[1];
-    const uint32_t from = is_inside ? ((uint32_t)y * p->size[1] + (uint32_t)x) * p->channels : 0;
-    cell_step_f32(p->out, r)[word] =
-        is_inside ? cell_step_f32(p->in, r)[from + k % p->channels] : 0.0f;
+    return is_inside ? (y * p->size[1] + x) * p->channels : -1;
+}
+
+CELL_STEP_FN void cell_step_places(const struct cell_step_places *p, struct cell_step_at at)
+{
+    const uint32_t r = at.item / p->words;
+    const uint32_t word = at.item % p->words;
+    const uint32_t k = word % p->terms;
+    const uint32_t c = k % p->picture.channels;
+    const int64_t from = cell_step_tap(&p->picture, word / p->terms, k / p->picture.channels);
+    cell_step_f32(p->out, r)[word] = from < 0 ? 0.0f : cell_step_f32(p->in, r)[from + c];
+}
+
+CELL_STEP_FN void cell_step_filter(const struct cell_step_filter *p, struct cell_step_at at)
+{
+    const uint32_t r = at.item / p->words;
+    const uint32_t word = at.item % p->words;
+    const uint32_t channels = p->picture.channels;
+    const uint32_t place = word / channels;
+    const uint32_t c = word % channels;
+    const uint32_t taps = p->picture.taps[0] * p->picture.taps[1];
+    const float *in = cell_step_f32(p->in, r);
+    const float *w = (const float *)cell_step_pointer(p->weights);
+    float value = p->bias == 0 ? 0.0f : ((const float *)cell_step_pointer(p->bias))[c];
+    bool is_first = true;
+    for (uint32_t t = 0; t < taps; t++) {
+        const int64_t from = cell_step_tap(&p->picture, place, t);
+        if (from < 0) {
+            continue;
+        }
+        const float tap = in[from + c];
+        value = p->weights != 0 ? fmaf(tap, w[(uint64_t)t * channels + c], value)
+                : is_first      ? tap
+                                : cell_pointwise_f32(CELL_OP_MAX, value, tap, 0.0f);
+        is_first = false;
+    }
+    cell_step_f32(p->out, r)[word] = cell_nan_f32(value);
 }
 
 /* Toward zero; outside the range its end; NaN is 0. */

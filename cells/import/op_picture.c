@@ -1,13 +1,11 @@
 /* Convolutions over two axes that both lie within a row, such as the frames of a video: each step
  * is a picture [channels][height][width], and each place that is left one row of a product, whose
  * patches LINEAR finds in the picture (cells/op.h, struct cell_picture) once the channels stand
- * innermost. A depthwise one is a sum of products element by element. */
+ * innermost. A depthwise one is a FILTER, and so is the largest of a window. */
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 
 #include "base/assert.h"
-
-#include <string.h>
 
 struct picture {
     const struct cell__conv *conv;
@@ -95,92 +93,73 @@ static enum base_status lower_dense(struct cell__import *im, const struct pictur
 
 /* ---- Each channel for itself ---------------------------------------------------------------- */
 
-/* Of each channel the same, at each place that is left. */
-static enum base_status row_of_channels(struct cell__import *im, const struct picture *picture,
-                                        const float *values, uint32_t *out)
+/* [taps][taps][channels]. */
+static enum base_status read_own_weights(struct cell__import *im, const struct picture *picture,
+                                         struct cell_weight *out)
 {
-    const size_t channels = picture->channels;
-    const size_t places = (size_t)picture->left[0] * picture->left[1];
-    float *all = base_arena_array(im->arena, channels * places, sizeof(*all));
-    if (all == NULL) {
-        return cell__no_memory(im);
-    }
-    for (size_t i = 0; i < places; i++) {
-        memcpy(all + i * channels, values, channels * sizeof(*all));
-    }
-    return cell__row_const(im, (struct cell_value){CELL_F32, (uint32_t)(channels * places)}, all,
-                           out);
-}
-
-static enum base_status add(struct cell__import *im, uint32_t row, uint32_t *sum)
-{
-    if (*sum == CELL__NONE) {
-        *sum = row;
-        return BASE_OK;
-    }
-    return cell__row_pair(im, CELL_OP_ADD, *sum, row, sum);
-}
-
-/* Pads an axis of the row, which is outermost, and splits it by its stride. */
-static enum base_status open_side(struct cell__import *im, const struct picture *picture,
-                                  uint32_t side, uint32_t row, struct cell__split *out)
-{
-    const struct cell__window *window = &picture->conv->windows.at[side];
-    const uint32_t height = picture->sizes[side];
-    struct cell__plane plane = {row, height, im->rows[row].value.width / height};
-    BASE_TRY(cell__plane_pad(im, window->before, window->behind, CELL__EDGES_ZERO, &plane));
-    return cell__plane_split(im, &plane, window, picture->left[side], out);
-}
-
-/* What a tap of both axes reads, at all places, times its weights. */
-static enum base_status lower_tap(struct cell__import *im, const struct picture *picture,
-                                  const struct cell__split *columns, uint32_t first,
-                                  uint32_t second, uint32_t *out)
-{
-    float *w = base_arena_array(im->arena, picture->channels, sizeof(*w));
-    uint32_t weights = CELL__NONE;
+    const struct cell__window *at = picture->conv->windows.at;
+    const size_t taps = (size_t)(at[0].taps * at[1].taps);
+    float *w = base_arena_array(im->arena, taps * picture->channels, sizeof(*w));
     if (w == NULL) {
         return cell__no_memory(im);
     }
-    for (size_t c = 0; c < picture->channels; c++) {
-        w[c] = cell__conv_weight(picture->conv, c, c, first, second);
-    }
-    BASE_TRY(row_of_channels(im, picture, w, &weights));
-    BASE_TRY(cell__split_tap(im, columns, columns->row, second, out));
-    return cell__row_pair(im, CELL_OP_MUL, *out, weights, out);
-}
-
-/* The lines that a tap of the height reads are turned to columns, once for all taps of the width.
- */
-static enum base_status lower_depthwise(struct cell__import *im, const struct picture *picture,
-                                        uint32_t *out)
-{
-    const struct cell__window *at = picture->conv->windows.at;
-    const uint32_t inside[3] = {1, picture->channels, picture->sizes[0] * picture->sizes[1]};
-    const uint32_t turned[3] = {1, picture->left[0], picture->sizes[1]};
-    const uint32_t back[3] = {1, picture->left[1], picture->left[0]};
-    const uint32_t outside[3] = {1, picture->left[0] * picture->left[1], picture->channels};
-    struct cell__split lines;
-    struct cell__split columns;
-    uint32_t sum = CELL__NONE;
-    uint32_t row = CELL__NONE;
-    BASE_TRY(cell__row_transpose(im, *out, inside, &row));
-    BASE_TRY(open_side(im, picture, 0, row, &lines));
-    for (uint32_t first = 0; first < (uint32_t)at[0].taps; first++) {
-        BASE_TRY(cell__split_tap(im, &lines, lines.row, first, &row));
-        BASE_TRY(cell__row_transpose(im, row, turned, &row));
-        BASE_TRY(open_side(im, picture, 1, row, &columns));
-        for (uint32_t second = 0; second < (uint32_t)at[1].taps; second++) {
-            BASE_TRY(lower_tap(im, picture, &columns, first, second, &row));
-            BASE_TRY(add(im, row, &sum));
+    *out = (struct cell_weight){CELL_F32, (uint32_t)taps, picture->channels, w};
+    for (size_t t = 0; t < taps; t++) {
+        for (size_t c = 0; c < picture->channels; c++) {
+            *w++ = cell__conv_weight(picture->conv, c, c, t / (size_t)at[1].taps,
+                                     t % (size_t)at[1].taps);
         }
     }
-    if (picture->conv->bias != NULL) {
-        BASE_TRY(row_of_channels(im, picture, picture->conv->bias, &row));
-        BASE_TRY(add(im, row, &sum));
+    return BASE_OK;
+}
+
+/* FILTER of a row [channels][height][width]; op has its weights. */
+static enum base_status filter(struct cell__import *im, const struct picture *picture,
+                               struct cell_op *op, uint32_t *row)
+{
+    const uint32_t places = picture->left[0] * picture->left[1];
+    const uint32_t inside[3] = {1, picture->channels, picture->sizes[0] * picture->sizes[1]};
+    const uint32_t outside[3] = {1, places, picture->channels};
+    op->kind = CELL_OP_FILTER;
+    op->n_operands = 1;
+    set_picture(picture, op);
+    BASE_TRY(cell__row_transpose(im, *row, inside, &op->operands[0]));
+    BASE_TRY(cell__row_op(im, op, (struct cell_value){CELL_F32, places * picture->channels}, row));
+    return cell__row_transpose(im, *row, outside, row);
+}
+
+static bool has_too_many_taps(const struct cell__windows *windows)
+{
+    return windows->at[0].taps * windows->at[1].taps > CELL_FILTER_TAPS_MAX;
+}
+
+static enum base_status lower_depthwise(struct cell__import *im, const struct picture *picture,
+                                        uint32_t *row)
+{
+    const struct cell__conv *conv = picture->conv;
+    struct cell_op op = {.variant = CELL_FILTER_SUM, .n_weights = 1};
+    if (has_too_many_taps(&conv->windows)) {
+        return cell__refuse(im, "a kernel of more than %u taps", CELL_FILTER_TAPS_MAX);
     }
-    BASE_TRY(cell__row_transpose(im, sum, back, &sum));
-    return cell__row_transpose(im, sum, outside, out);
+    BASE_TRY(read_own_weights(im, picture, &op.weights[0]));
+    if (conv->bias != NULL) {
+        op.weights[op.n_weights++] =
+            (struct cell_weight){CELL_F32, 1, picture->channels, conv->bias};
+    }
+    return filter(im, picture, &op, row);
+}
+
+enum base_status cell__row_picture_largest(struct cell__import *im,
+                                           const struct cell__windows *windows, uint32_t *row)
+{
+    const struct cell__conv as = {.windows = *windows, .filters = windows->channels};
+    const struct picture picture = picture_of(&as);
+    struct cell_op op = {.variant = CELL_FILTER_LARGEST};
+    if (has_too_many_taps(windows)) {
+        *row = CELL__NONE;
+        return BASE_OK;
+    }
+    return filter(im, &picture, &op, row);
 }
 
 enum base_status cell__row_picture_conv(struct cell__import *im, const struct cell__conv *conv,

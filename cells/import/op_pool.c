@@ -278,15 +278,8 @@ static enum base_status lower_side(struct cell__import *im, const struct pool *p
                         : cell__row_pair(im, CELL_OP_DIV, plane->row, numbers, &plane->row);
 }
 
-/* Whether no window reads what another does, and none reads padding before the first place. */
-static bool is_apart(const struct cell__window *window)
-{
-    return window->taps == window->stride && window->dilation == 1 && window->before == 0;
-}
-
-/* A row [channels][height][width], of which both lie within it. */
-static enum base_status lower_picture(struct cell__import *im, const struct pool *pool,
-                                      uint32_t *row)
+/* A row [channels][height][width], of which both lie within it: one axis after the other. */
+static enum base_status lower_sides(struct cell__import *im, const struct pool *pool, uint32_t *row)
 {
     const struct cell__windows *all = &pool->windows;
     const bool is_first = all->time == 0; // the steps within the row are its height
@@ -301,19 +294,26 @@ static enum base_status lower_picture(struct cell__import *im, const struct pool
     struct cell__plane plane = {.height = height, .width = width * all->channels};
     BASE_TRY(cell__row_transpose(im, *row, inside, &plane.row));
     BASE_TRY(lower_side(im, pool, &down, &plane));
-    if (is_apart(across.window) && across.left * across.window->taps == width) {
-        // Windows that lie side by side do so across lines, too.
-        const struct side all_lines = {across.window, down.left * across.left};
-        plane = (struct cell__plane){plane.row, down.left * width, all->channels};
-        BASE_TRY(lower_side(im, pool, &all_lines, &plane));
-        return cell__row_transpose(im, plane.row, outside, row);
-    }
     BASE_TRY(cell__row_transpose(im, plane.row, turned, &plane.row));
     plane.height = width;
     plane.width = down.left * all->channels;
     BASE_TRY(lower_side(im, pool, &across, &plane));
     BASE_TRY(cell__row_transpose(im, plane.row, back, row));
     return cell__row_transpose(im, *row, outside, row);
+}
+
+static enum base_status lower_picture(struct cell__import *im, const struct pool *pool,
+                                      uint32_t *row)
+{
+    uint32_t largest = *row;
+    if (pool->is_max) {
+        BASE_TRY(cell__row_picture_largest(im, &pool->windows, &largest));
+    }
+    if (!pool->is_max || largest == CELL__NONE) {
+        return lower_sides(im, pool, row);
+    }
+    *row = largest;
+    return BASE_OK;
 }
 
 /* The height of each step, then the steps. */

@@ -289,6 +289,9 @@ float cell__conv_weight(const struct cell__conv *conv, size_t f, size_t c, size_
 /* op_picture.c: the convolution of a row [channels][height][width], both axes within it. */
 enum base_status cell__row_picture_conv(struct cell__import *im, const struct cell__conv *conv,
                                         uint32_t *row);
+/* The largest of each window of it; NONE: the kernel has too many taps. */
+enum base_status cell__row_picture_largest(struct cell__import *im,
+                                           const struct cell__windows *windows, uint32_t *row);
 enum base_status cell__lower_as_conv(struct cell__import *im, struct cell__node *node,
                                      const struct cell__conv *as);
 /* From the node's attributes; taps: those of its weights, NULL: kernel_shape says. */

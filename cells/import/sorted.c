@@ -56,8 +56,10 @@ enum base_status cell__infer_sort(struct cell__import *im, struct cell__node *no
     im->orders[im->n_orders++] = in->shape.axes[0].atoms[0];
     struct cell__value sorted = *in;
     sorted.order = im->n_orders;
-    cell__set_rows(im, node, 0, in->dtype, &in->shape);
-    cell__output(im, node, 0)->order = sorted.order;
+    if (cell__has_output(node, 0)) {
+        cell__set_rows(im, node, 0, in->dtype, &in->shape);
+        cell__output(im, node, 0)->order = sorted.order;
+    }
     set_order(im, node, 1, &sorted, false);
     return BASE_OK;
 }

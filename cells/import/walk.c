@@ -258,8 +258,21 @@ static const struct base_error *poison_of_inputs(struct cell__import *im,
     return NULL;
 }
 
+/* Whether an output has a name, by which it could be read. */
+static bool has_outputs(const struct cell__node *node)
+{
+    bool has = false;
+    for (uint32_t i = 0; i < node->n_outputs; i++) {
+        has = has || cell__has_output(node, i);
+    }
+    return has;
+}
+
 static enum base_status infer_node(struct cell__import *im, struct cell__node *node)
 {
+    if (!has_outputs(node)) {
+        return BASE_OK;
+    }
     cell__replace_ids(im, node);
     const struct base_error *before = poison_of_inputs(im, node);
     bool is_count = false;

@@ -1,7 +1,9 @@
 /* Element-wise ops, one float at a time: the definition of their bits. cells/cpu/pointwise_body.h
  * does the same operations on vectors. Pure; any thread; a few operations an element. */
 #include "cells/ref/pointwise.h"
+
 #include "cells/kernels.h"
+#include "cells/ref/math.h"
 #include "cells/ref/pointwise_body.h"
 
 #include "base/assert.h"
@@ -34,6 +36,27 @@ void cell_pointwise__scalar(const struct cell_pointwise *chain, float *const val
             if (chain->values[op->out].tile == CELL_POINTWISE_ROW) {
                 values[op->out][i] = result;
             }
+        }
+    }
+}
+
+static float filtered(const struct cell_filter_run *run, const float *x, uint32_t c)
+{
+    float value = run->bias == NULL ? 0.0f : run->bias[c];
+    for (uint32_t t = 0; t < run->n_taps; t++) {
+        const float tap = x[run->offsets[t] + c];
+        value = run->weights != NULL ? fmaf(tap, run->weights[t][c], value)
+                : t == 0             ? tap
+                                     : cell_pointwise_f32__scalar(CELL_OP_MAX, value, tap, 0.0f);
+    }
+    return cell_nan_f32__scalar(value);
+}
+
+void cell_filter__scalar(const struct cell_filter_run *run)
+{
+    for (uint32_t p = 0; p < run->n_places; p++) {
+        for (uint32_t c = 0; c < run->channels; c++) {
+            run->out[(size_t)p * run->channels + c] = filtered(run, run->x + p * run->step, c);
         }
     }
 }

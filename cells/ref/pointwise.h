@@ -10,4 +10,6 @@ float cell_pointwise_f32__scalar(enum cell_op_kind kind, float a, float b, float
 void cell_pointwise__scalar(const struct cell_pointwise *chain, float *const values[],
                             float *scratch);
 
+void cell_filter__scalar(const struct cell_filter_run *run);
+
 #endif

@@ -376,5 +376,6 @@ const struct cell_kernels cell_kernels__scalar = {
     .dot = cell_dot_f32__scalar,
     .add_scaled = cell_add_scaled_f32__scalar,
     .divide = cell_divide_f32__scalar,
+    .filter = cell_filter__scalar,
     .pointwise = cell_pointwise__scalar,
 };

@@ -155,6 +155,25 @@ uint32_t build_picture(struct build *build, uint32_t x, const struct cell_pictur
     return add_value(build, CELL_F32, patches * width);
 }
 
+uint32_t build_filter(struct build *build, uint32_t x, const struct cell_picture *picture,
+                      uint32_t variant, bool has_bias)
+{
+    const uint32_t channels = build->def.values[x].width / (picture->size[0] * picture->size[1]);
+    const uint32_t taps = picture->taps[0] * picture->taps[1];
+    struct cell_op *op = add_op(build, CELL_OP_FILTER);
+    op->n_operands = 1;
+    op->operands[0] = x;
+    op->picture = *picture;
+    op->variant = variant;
+    if (variant == CELL_FILTER_SUM) {
+        add_weight(build, op, taps, channels, 2.0f / sqrtf((float)taps));
+    }
+    if (variant == CELL_FILTER_SUM && has_bias) {
+        add_weight(build, op, 1, channels, 1.0f);
+    }
+    return add_value(build, CELL_F32, picture->left[0] * picture->left[1] * channels);
+}
+
 uint32_t build_transpose(struct build *build, uint32_t x, const uint32_t dims[3])
 {
     struct cell_op *op = add_op(build, CELL_OP_TRANSPOSE);

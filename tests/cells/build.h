@@ -33,6 +33,9 @@ uint32_t build_linear(struct build *build, uint32_t x, uint32_t width, bool has_
 /* Of the places of a picture, `width` numbers each. */
 uint32_t build_picture(struct build *build, uint32_t x, const struct cell_picture *picture,
                        uint32_t width);
+/* FILTER, a sum (with a bias or none) or the largest. */
+uint32_t build_filter(struct build *build, uint32_t x, const struct cell_picture *picture,
+                      uint32_t variant, bool has_bias);
 /* Of this many patches, each `step` elements behind the other and as long as fits them all. */
 uint32_t build_patches(struct build *build, uint32_t x, uint32_t patches, uint32_t step,
                        uint32_t width);

@@ -490,6 +490,39 @@ static double looked_up(const struct oracle *oracle, const struct cell_op *op, u
     return weight_at(table, id, i % table->cols);
 }
 
+/* Element i of a FILTER's result. */
+static double filtered(const struct oracle *oracle, const struct cell_op *op, uint32_t i)
+{
+    const struct cell_picture *picture = &op->picture;
+    const uint32_t width = oracle->def->values[op->operands[0]].width;
+    const uint32_t channels = width / (picture->size[0] * picture->size[1]);
+    const uint32_t c = i % channels;
+    const uint32_t place[2] = {i / channels / picture->left[1], i / channels % picture->left[1]};
+    const bool is_sum = op->variant == CELL_FILTER_SUM;
+    double value = op->n_weights > 1 ? weight_at(&op->weights[1], 0, c) : 0.0;
+    bool is_first = true;
+    for (uint32_t t = 0; t < picture->taps[0] * picture->taps[1]; t++) {
+        const uint32_t taps[2] = {t / picture->taps[1], t % picture->taps[1]};
+        int64_t from[2];
+        bool is_inside = true;
+        for (uint32_t k = 0; k < 2; k++) {
+            from[k] = (int64_t)place[k] * picture->strides[k] +
+                      (int64_t)taps[k] * picture->dilations[k] - picture->before[k];
+            is_inside = is_inside && from[k] >= 0 && from[k] < picture->size[k];
+        }
+        if (!is_inside) {
+            continue;
+        }
+        const double tap =
+            at(oracle, op, 0, (uint32_t)(from[0] * picture->size[1] + from[1]) * channels + c);
+        value = is_sum ? value + tap * weight_at(&op->weights[0], t, c)
+                : is_first || isnan(tap) || tap > value ? tap
+                                                        : value;
+        is_first = false;
+    }
+    return value;
+}
+
 /* Element i of what is filled from the operands alone. */
 static double element(const struct oracle *oracle, const struct cell_op *op, uint32_t i)
 {
@@ -510,6 +543,8 @@ static double element(const struct oracle *oracle, const struct cell_op *op, uin
         return at(oracle, op, 0, i) > 0.0 ? at(oracle, op, 1, i) : at(oracle, op, 2, i);
     case CELL_OP_MEAN:
         return mean(oracle, op, i);
+    case CELL_OP_FILTER:
+        return filtered(oracle, op, i);
     case CELL_OP_ARGMAX:
         return argmax(oracle, op);
     case CELL_OP_TOP:

@@ -494,14 +494,11 @@ static void add_patches(struct drawing *drawing)
 }
 
 /* Places of a picture, with edges on all sides or none, of which some may read nothing else. */
-static void add_picture(struct drawing *drawing)
+static struct cell_picture draw_picture(struct drawing *drawing, uint32_t width)
 {
-    const uint32_t of = pick_calm(drawing);
-    const uint32_t width = width_of(drawing, of);
     const uint32_t places = divisor_from(width, 1 + draw(drawing, width < 12 ? width : 12));
     const uint32_t height = divisor_from(places, 1 + draw(drawing, places < 3 ? places : 3));
-    struct cell_picture picture = {.size = {height, 0}};
-    picture.size[1] = places / picture.size[0];
+    struct cell_picture picture = {.size = {height, places / height}};
     for (uint32_t i = 0; i < 2; i++) {
         picture.taps[i] = 1 + draw(drawing, 3);
         picture.dilations[i] = 1 + draw(drawing, 2);
@@ -509,13 +506,31 @@ static void add_picture(struct drawing *drawing)
         picture.before[i] = draw(drawing, picture.taps[i] + 1);
         picture.left[i] = 1 + draw(drawing, 4);
     }
-    const uint32_t outputs = 1 + draw(drawing, 40);
+    return picture;
+}
+
+static void add_picture(struct drawing *drawing)
+{
+    const uint32_t of = pick_calm(drawing);
+    const struct cell_picture picture = draw_picture(drawing, width_of(drawing, of));
     const double magnitude = 4.0 * drawing->most[of] + 1.0;
-    const uint32_t out = build_picture(drawing->build, of, &picture, outputs);
+    const uint32_t out = build_picture(drawing->build, of, &picture, 1 + draw(drawing, 40));
     if (draw(drawing, 3) == 0) {
         any_precision(drawing);
     }
     (void)noted(drawing, out, magnitude);
+}
+
+static void add_filter(struct drawing *drawing)
+{
+    const uint32_t of = pick_calm(drawing);
+    const struct cell_picture picture = draw_picture(drawing, width_of(drawing, of));
+    const bool is_sum = draw(drawing, 2) == 0;
+    const double most = drawing->most[of];
+    const uint32_t out =
+        build_filter(drawing->build, of, &picture, is_sum ? CELL_FILTER_SUM : CELL_FILTER_LARGEST,
+                     draw(drawing, 2) == 0);
+    (void)noted(drawing, out, is_sum ? 4.0 * most + 1.0 : most);
 }
 
 static void add_transpose(struct drawing *drawing)
@@ -542,11 +557,11 @@ static void add_some(struct drawing *drawing)
 {
     // The last four decide on numbers.
     static void (*const of_any[])(struct drawing *) = {
-        add_picture,       add_linear,   add_patches,    add_transpose,  add_lstm,
-        add_gru_or_rnn,    add_tree,     add_arithmetic, add_gather,     add_softmax,
-        add_function,      add_mean,     add_attend,     add_arithmetic, add_concat,
-        add_gated_patches, add_function, add_reduce,     add_const,      add_slice_or_copy,
-        add_pick,          add_select,   add_argmax,     add_top,        add_cast,
+        add_picture,    add_filter, add_linear,        add_patches, add_transpose,     add_lstm,
+        add_gru_or_rnn, add_tree,   add_arithmetic,    add_gather,  add_softmax,       add_function,
+        add_mean,       add_attend, add_arithmetic,    add_concat,  add_gated_patches, add_function,
+        add_reduce,     add_const,  add_slice_or_copy, add_pick,    add_select,        add_argmax,
+        add_top,        add_cast,
     };
     const uint32_t n = sizeof(of_any) / sizeof(of_any[0]);
     of_any[draw(drawing, is_smooth(drawing) ? n - 4 : n)](drawing);

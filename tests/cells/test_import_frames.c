@@ -143,7 +143,7 @@ static void read_window(const double *x, int64_t c, const int64_t place[2], cons
 static double expected(const double *x, int64_t f, const int64_t place[2])
 {
     const int64_t taps = sides[0].taps * sides[1].taps;
-    struct reading reading = {.largest = -INFINITY};
+    struct reading reading = {.largest = -(double)INFINITY};
     if (kind != CONV) {
         read_window(x, f, place, NULL, &reading);
         return kind == LARGEST ? reading.largest

@@ -183,11 +183,35 @@ START_TEST(test_lists_are_scattered)
 }
 END_TEST
 
+/* A node may leave its outputs without names: then it makes nothing, and nothing is asked of it. */
+START_TEST(test_outputs_without_names)
+{
+    const int64_t ends[] = {-1, INT64_MIN, -1, 0};
+    begin();
+    (void)onnx_node(&builder, "TopK", "lengths size", "- order_alone");
+    (void)onnx_node(&builder, "Tanh", "packed", "computed");
+    gather("computed", "back", 1, "-");
+    gather("computed", "back", 1, "unpacked");
+    for (uint32_t i = 0; i < 4; i++) {
+        static const char *const names[] = {"starts", "ends", "step", "axis"};
+        onnx_constant(&builder, names[i], onnx_ints(&builder, 1, 1, &ends[i]));
+    }
+    (void)onnx_node(&builder, "Slice", "unpacked starts ends axis step", "-");
+    onnx_set_int(&builder, onnx_node(&builder, "Cast", "unpacked", "-"), "to",
+                 ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE);
+    (void)onnx_node(&builder, "Unheard", "unpacked", "-");
+    (void)onnx_node(&builder, "Add", "unpacked s0", "out");
+    answer(FLOAT);
+    expect_accepted(&builder);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("import_sorted");
     TCase *tests = tcase_create("sorted");
     tcase_add_test(tests, test_rows_that_are_put_back_are_as_they_were);
+    tcase_add_test(tests, test_outputs_without_names);
     tcase_add_test(tests, test_sorted_rows_are_not_answered);
     tcase_add_test(tests, test_sorted_rows_do_not_meet_others);
     tcase_add_test(tests, test_only_whole_batches_are_sorted);

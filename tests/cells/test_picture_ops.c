@@ -1,5 +1,6 @@
-/* LINEAR over the places of a picture (cells/op.h, struct cell_picture): beside a convolution in
- * double precision, beside its own bits, as a part of a type's identity, and what does not fit. */
+/* LINEAR over the places of a picture (cells/op.h, struct cell_picture), and FILTER: beside
+ * convolutions and pools in double precision, beside their own bits, as a part of a type's
+ * identity, and what does not fit. */
 #include "cells/backend.h"
 
 #include "tests/cells/everywhere.h"
@@ -60,6 +61,22 @@ START_TEST(test_places_come_to_what_double_precision_does)
 }
 END_TEST
 
+/* Sums with a bias and without, and the largest. */
+START_TEST(test_filters_come_to_what_double_precision_does)
+{
+    const struct shape *shape = &shapes[_i / 3];
+    const uint32_t way = (uint32_t)_i % 3;
+    struct build build;
+    build_init(&build, (uint64_t)_i);
+    const uint32_t x = build_input(&build, CELL_F32, width_of(shape));
+    build_output(&build, build_filter(&build, x, &shape->picture,
+                                      way == 2 ? CELL_FILTER_LARGEST : CELL_FILTER_SUM, way == 0));
+    const struct everywhere how = {.members = 2, .steps = STEPS, .tolerance = 2e-6};
+    everywhere_check(&build.def, &how);
+    build_release(&build);
+}
+END_TEST
+
 /* Within a cell: behind other ops, before a RELU, and as a part of the state. */
 static void build_cell(struct build *build, const struct shape *shape,
                        enum cell_precision precision)
@@ -69,8 +86,22 @@ static void build_cell(struct build *build, const struct shape *shape,
     const uint32_t bent = build_op(build, CELL_OP_TANH, x, UINT32_MAX, width_of(shape));
     const uint32_t out = build_picture(build, bent, &shape->picture, shape->outputs);
     build_last(build)->precision = precision;
-    const uint32_t kept =
+    const uint32_t bent_again =
         build_op(build, CELL_OP_RELU, out, UINT32_MAX, build->def.values[out].width);
+    const struct cell_picture after = {
+        .size = {shape->picture.left[0], shape->picture.left[1]},
+        .taps = {2, 3},
+        .dilations = {1, 1},
+        .strides = {2, 1},
+        .before = {1, 1},
+        .left = {1 + shape->picture.left[0] / 2, shape->picture.left[1]}};
+    const uint32_t sums = build_filter(build, bent_again, &after, CELL_FILTER_SUM, true);
+    const struct cell_picture last = {.size = {after.left[0], after.left[1]},
+                                      .taps = {2, 2},
+                                      .dilations = {1, 1},
+                                      .strides = {1, 1},
+                                      .left = {after.left[0], after.left[1]}};
+    const uint32_t kept = build_filter(build, sums, &last, CELL_FILTER_LARGEST, false);
     const uint32_t next = build_gated(build, CELL_OP_GRU, CELL_GRU_RESET_AFTER, kept, h, true);
     build_next(build, 0, next);
     build_output(build, kept);
@@ -180,6 +211,37 @@ START_TEST(test_pictures_that_do_not_fit)
 }
 END_TEST
 
+START_TEST(test_filters_that_do_not_fit)
+{
+    struct build build;
+    struct base_error error = {BASE_OK, ""};
+    build_init(&build, 1);
+    const uint32_t x = build_input(&build, CELL_F32, width_of(&shapes[1]));
+    build_output(&build, build_filter(&build, x, &shapes[1].picture, CELL_FILTER_SUM, true));
+    struct cell_op *op = &build.def.ops[0];
+    const struct cell_op right = *op;
+    ck_assert_int_eq(cell_def_check(&build.def, &error), BASE_OK);
+    for (uint32_t way = 0; way < 8; way++) {
+        static const char *const why[] = {"unknown variant", "weights, but of a sum",
+                                          "weights, but of", "W is not f32 [taps, channels]",
+                                          "b is not f32",    "does not fit its row or result",
+                                          "too many taps",   "does not fit its row or result"};
+        *op = right;
+        op->variant = way == 0 ? 2 : way == 1 ? CELL_FILTER_LARGEST : CELL_FILTER_SUM;
+        op->n_weights = way == 2 ? 0 : 2;
+        op->weights[0].rows += way == 3 ? 1 : 0;
+        op->weights[1].cols += way == 4 ? 1 : 0;
+        op->picture.left[0] -= way == 5 ? 1 : 0;
+        op->picture.taps[1] = way == 6 ? 500 : op->picture.taps[1];
+        op->picture.size[0] = way == 7 ? 0 : op->picture.size[0];
+        ck_assert_int_eq(cell_def_check(&build.def, &error), BASE_INVALID_ARGUMENT);
+        ck_assert_msg(strstr(error.message, why[way]) != NULL, "%u: %s", way, error.message);
+    }
+    *op = right;
+    build_release(&build);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("picture_ops");
@@ -189,6 +251,8 @@ int main(void)
     tcase_add_loop_test(tcase, test_places_have_the_same_bits_everywhere, 0, 3 * ISA_COUNT);
     tcase_add_test(tcase, test_a_picture_makes_another_type);
     tcase_add_test(tcase, test_pictures_that_do_not_fit);
+    tcase_add_loop_test(tcase, test_filters_come_to_what_double_precision_does, 0, 3 * SHAPES);
+    tcase_add_test(tcase, test_filters_that_do_not_fit);
     suite_add_tcase(suite, tcase);
     return util_run(suite);
 }
