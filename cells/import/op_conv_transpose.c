@@ -6,8 +6,9 @@
  * have parts, and the parts are the steps that are made (struct cell_source).
  *
  * Cost: as the ordinary convolution; kernels that strides or dilation do not fill, and groups, are
- * filled with zeros. Steps that are made are copied once. Without a stride it is an ordinary
- * convolution with the kernel turned round, and done as one. */
+ * filled with zeros. Steps that are made are copied once, and so are pictures within a step, whose
+ * both axes lie within a row. Without a stride it is an ordinary convolution with the kernel turned
+ * round, and done as one. */
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 
@@ -178,19 +179,15 @@ static void copy_channel(const struct transposed *conv, const struct axes *axes,
     }
 }
 
-/* Blocks of the height, each of inputs [height][time][channels] that lie behind each other in
- * plane->row. Outputs [parts of height][parts of time][filters] a block. */
-static enum base_status multiply(struct cell__import *im, const struct transposed *conv,
-                                 const struct axes *axes, uint32_t n_blocks,
-                                 struct cell__plane *plane)
+/* The weights of a block: of inputs [height][time][channels] to outputs [parts of height][parts of
+ * time][filters]. */
+static enum base_status read_weights(struct cell__import *im, const struct transposed *conv,
+                                     const struct axes *axes, struct cell_op *op)
 {
     const size_t times = (size_t)axes->blocks[0].taps;
     const size_t heights = (size_t)axes->blocks[1].taps;
     const size_t parts = (size_t)(axes->window[0].stride * axes->window[1].stride);
     const size_t filters = (size_t)conv->filters;
-    if (parts * n_blocks > CELL_WIDTH_MAX / filters) {
-        return cell__refuse(im, "a row of more than %u elements", CELL_WIDTH_MAX);
-    }
     const uint32_t inputs = (uint32_t)(heights * times) * (uint32_t)conv->channels;
     const uint32_t outputs = (uint32_t)(parts * filters);
     float *w = base_arena_array(im->arena, (size_t)inputs * outputs, sizeof(*w));
@@ -207,14 +204,35 @@ static enum base_status multiply(struct cell__import *im, const struct transpose
     for (size_t i = 0; conv->bias != NULL && i < parts; i++) {
         memcpy(bias + i * filters, conv->bias, filters * sizeof(*bias));
     }
-    const struct cell_op op = {
-        .kind = CELL_OP_LINEAR,
-        .n_operands = 1,
-        .operands = {plane->row},
-        .patches = n_blocks > 1 ? n_blocks : 0,
-        .step = n_blocks > 1 ? plane->width : 0,
-        .n_weights = conv->bias != NULL ? 2 : 1,
-        .weights = {{CELL_F32, inputs, outputs, w}, {CELL_F32, 1, outputs, bias}}};
+    op->kind = CELL_OP_LINEAR;
+    op->n_weights = conv->bias != NULL ? 2 : 1;
+    op->weights[0] = (struct cell_weight){CELL_F32, inputs, outputs, w};
+    op->weights[1] = (struct cell_weight){CELL_F32, 1, outputs, bias};
+    return BASE_OK;
+}
+
+/* Whether what so many blocks make is more than a row may have. */
+static enum base_status check_size(struct cell__import *im, const struct transposed *conv,
+                                   const struct axes *axes, uint64_t n_blocks)
+{
+    const uint64_t parts = (uint64_t)(axes->window[0].stride * axes->window[1].stride);
+    return parts * n_blocks <= CELL_WIDTH_MAX / (uint64_t)conv->filters
+               ? BASE_OK
+               : cell__refuse(im, "a row of more than %u elements", CELL_WIDTH_MAX);
+}
+
+/* Blocks of the height, whose inputs lie behind each other in plane->row. */
+static enum base_status multiply(struct cell__import *im, const struct transposed *conv,
+                                 const struct axes *axes, uint32_t n_blocks,
+                                 struct cell__plane *plane)
+{
+    struct cell_op op = {.n_operands = 1,
+                         .operands = {plane->row},
+                         .patches = n_blocks > 1 ? n_blocks : 0,
+                         .step = n_blocks > 1 ? plane->width : 0};
+    BASE_TRY(check_size(im, conv, axes, n_blocks));
+    BASE_TRY(read_weights(im, conv, axes, &op));
+    const uint32_t outputs = op.weights[0].cols;
     plane->height = n_blocks * (uint32_t)axes->window[1].stride;
     plane->width = outputs / (uint32_t)axes->window[1].stride;
     return cell__row_op(im, &op, (struct cell_value){CELL_F32, outputs * n_blocks}, &plane->row);
@@ -271,6 +289,74 @@ static enum base_status lower(struct cell__import *im, const struct transposed *
     BASE_TRY(multiply(im, conv, axes, (uint32_t)n_blocks, &plane));
     BASE_TRY(take_places(im, blocks->cut, axes->height_left, &plane));
     return cell__plane_row(im, &plane, row);
+}
+
+/* ---- Over a picture ------------------------------------------------------------------------- */
+
+/* What padding leaves of an axis, which is outermost. */
+static enum base_status crop(struct cell__import *im, int64_t first, uint32_t count,
+                             struct cell__plane *plane)
+{
+    plane->height = count;
+    return cell__row_slice(im, plane->row, (uint32_t)first * plane->width, count * plane->width,
+                           &plane->row);
+}
+
+/* A row [channels][height][width], both within it: blocks of both axes are the places of a picture,
+ * and what they make is put in order. */
+static enum base_status lower_picture(struct cell__import *im, struct transposed *conv,
+                                      uint32_t *row)
+{
+    const uint32_t t = conv->windows.time; // one of both is called the time, the other the height
+    const uint32_t channels = conv->windows.channels;
+    const uint32_t filters = (uint32_t)conv->filters;
+    uint32_t sizes[2];
+    uint32_t left[2];
+    uint32_t blocks[2];
+    uint32_t strides[2];
+    struct axes axes;
+    struct cell_op op = {.n_operands = 1};
+    sizes[t] = conv->windows.within;
+    sizes[1 - t] = conv->windows.height;
+    left[t] = conv->windows.within_left;
+    left[1 - t] = conv->windows.height_left;
+    conv->windows.time = 1; // inputs and parts [height][width], as a picture's
+    read_axes(conv, &axes);
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct blocks *of = &axes.blocks[1 - i];
+        if (of->first >= of->taps) {
+            return cell__refuse(im, "padding that takes away more than the kernel adds");
+        }
+        blocks[i] = sizes[i] + (uint32_t)of->more;
+        strides[i] = (uint32_t)axes.window[1 - i].stride;
+        op.picture.size[i] = sizes[i];
+        op.picture.taps[i] = (uint32_t)of->taps;
+        op.picture.before[i] = (uint32_t)(of->taps - 1 - of->first);
+        op.picture.dilations[i] = op.picture.strides[i] = 1;
+        op.picture.left[i] = blocks[i];
+    }
+    BASE_TRY(check_size(im, conv, &axes, (uint64_t)blocks[0] * blocks[1]));
+    BASE_TRY(read_weights(im, conv, &axes, &op));
+    const uint32_t width = blocks[1] * strides[1];
+    const uint32_t inside[3] = {1, channels, sizes[0] * sizes[1]};
+    const uint32_t lines[3] = {blocks[0], blocks[1], strides[0]};
+    const uint32_t columns[3] = {1, left[0], width};
+    const uint32_t back[3] = {1, left[1], left[0]};
+    const uint32_t outside[3] = {1, left[0] * left[1], filters};
+    struct cell__plane plane = {.height = blocks[0] * strides[0], .width = width * filters};
+    op.patches = blocks[0] * blocks[1];
+    BASE_TRY(cell__row_transpose(im, *row, inside, &op.operands[0]));
+    BASE_TRY(cell__row_op(im, &op, (struct cell_value){CELL_F32, op.patches * op.weights[0].cols},
+                          &plane.row));
+    BASE_TRY(cell__row_transpose(im, plane.row, lines, &plane.row));
+    BASE_TRY(crop(im, axes.blocks[1].cut, left[0], &plane));
+    if (left[1] != width) {
+        BASE_TRY(cell__row_transpose(im, plane.row, columns, &plane.row));
+        plane = (struct cell__plane){plane.row, width, left[0] * filters};
+        BASE_TRY(crop(im, axes.blocks[0].cut, left[1], &plane));
+        BASE_TRY(cell__row_transpose(im, plane.row, back, &plane.row));
+    }
+    return cell__row_transpose(im, plane.row, outside, row);
 }
 
 /* ---- Without a stride ----------------------------------------------------------------------- */
@@ -343,7 +429,13 @@ enum base_status cell__lower_conv_transpose(struct cell__import *im, struct cell
     if (turn_windows(&conv, &turned)) {
         return lower_turned(im, node, &conv, &turned);
     }
+    conv.windows.takes_within = true;
     BASE_TRY(cell__check_windows(im, node, &conv.windows));
+    if (conv.windows.within > 0) {
+        BASE_TRY(lower_picture(im, &conv, &row));
+        cell__set_row(im, node, 0, row);
+        return BASE_OK;
+    }
     read_axes(&conv, &axes);
     const struct cell__axis *left = &cell__output(im, node, 0)->shape.axes[2 + conv.windows.time];
     const int64_t parts = axes.window[0].stride;

@@ -12,11 +12,12 @@
 
 enum { FLOAT = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT };
 enum { BATCH = 2 };
-enum kind { CONV, LARGEST, MEAN, MEAN_OF_ALL };
+enum kind { CONV, LARGEST, MEAN, MEAN_OF_ALL, TRANSPOSED };
 
 /* One axis: its size, and how the windows go along it. */
 struct side {
     int64_t size, taps, stride, dilation, before, behind, left;
+    int64_t more; /* output_padding of what is transposed */
 };
 
 static struct onnx_builder builder;
@@ -37,15 +38,21 @@ static void draw_side(struct side *side)
     do {
         *side = (struct side){.size = draw(1, 14), .taps = draw(1, 4), .stride = draw(1, 3)};
         side->dilation = draw(0, 3) == 0 ? draw(1, 3) : 1;
+        side->more = kind == TRANSPOSED ? draw(0, side->stride - 1) : 0;
         side->before = draw(0, side->taps - 1);
         side->behind = draw(0, side->taps - 1);
-        if (kind > LARGEST || (kind == LARGEST && side->before + side->behind > 0)) {
+        if (kind == MEAN || kind == MEAN_OF_ALL ||
+            (kind == LARGEST && side->before + side->behind > 0)) {
             side->dilation = 1;
         }
         const int64_t extent = (side->taps - 1) * side->dilation + 1;
         const int64_t room = side->size + side->before + side->behind - extent;
         side->left = room < 0 ? 0 : room / side->stride + 1;
-    } while (side->left == 0);
+        if (kind == TRANSPOSED) {
+            side->left =
+                (side->size - 1) * side->stride + extent + side->more - side->before - side->behind;
+        }
+    } while (side->left <= 0);
 }
 
 static const float *floats_of(Onnx__TensorProto *tensor)
@@ -69,16 +76,23 @@ static void set_windows(Onnx__NodeProto *node)
     onnx_set_ints(&builder, node, "kernel_shape", 2, taps);
     onnx_set_ints(&builder, node, "strides", 2, strides);
     onnx_set_ints(&builder, node, "pads", 4, pads);
-    if (kind == CONV || kind == LARGEST) {
+    if (kind == CONV || kind == LARGEST || kind == TRANSPOSED) {
         onnx_set_ints(&builder, node, "dilations", 2, dilations);
+    }
+    if (kind == TRANSPOSED) {
+        const int64_t more[] = {sides[0].more, sides[1].more};
+        onnx_set_ints(&builder, node, "output_padding", 2, more);
     }
 }
 
 static void build(void)
 {
-    const int64_t dims[] = {filters, channels / groups, sides[0].taps, sides[1].taps};
+    const bool is_turned = kind == TRANSPOSED;
+    const int64_t dims[] = {is_turned ? channels : filters,
+                            (is_turned ? filters : channels) / groups, sides[0].taps,
+                            sides[1].taps};
     begin();
-    if (kind != CONV) {
+    if (kind != CONV && !is_turned) {
         Onnx__NodeProto *node =
             onnx_node(&builder, kind == LARGEST ? "MaxPool" : "AveragePool", "x", "y");
         set_windows(node);
@@ -87,12 +101,13 @@ static void build(void)
         }
     } else {
         Onnx__TensorProto *w = onnx_random(&builder, 4, dims, &numbers, 1.0f);
-        Onnx__TensorProto *b = onnx_random(&builder, 1, dims, &numbers, 1.0f);
+        Onnx__TensorProto *b = onnx_random(&builder, 1, &filters, &numbers, 1.0f);
         weights = floats_of(w);
         bias = floats_of(b);
         onnx_constant(&builder, "w", w);
         onnx_constant(&builder, "b", b);
-        Onnx__NodeProto *node = onnx_node(&builder, "Conv", "x w b", "y");
+        Onnx__NodeProto *node =
+            onnx_node(&builder, is_turned ? "ConvTranspose" : "Conv", "x w b", "y");
         set_windows(node);
         onnx_set_int(&builder, node, "group", groups);
     }
@@ -140,8 +155,37 @@ static void read_window(const double *x, int64_t c, const int64_t place[2], cons
     }
 }
 
+/* The input, along one axis, that adds to output `place` by this tap; -1: none. */
+static int64_t adds_from(const struct side *side, int64_t place, int64_t tap)
+{
+    const int64_t at = place + side->before - tap * side->dilation;
+    const bool is_one = at >= 0 && at % side->stride == 0 && at / side->stride < side->size;
+    return is_one ? at / side->stride : -1;
+}
+
+/* Of a transposed one: weights [channels, filters of a group, taps, taps]. */
+static double transposed(const double *x, int64_t f, const int64_t place[2])
+{
+    const int64_t of_group = filters / groups;
+    const int64_t own = channels / groups;
+    double sum = (double)bias[f];
+    for (int64_t c = f / of_group * own; c < (f / of_group + 1) * own; c++) {
+        const float *w = weights + (c * of_group + f % of_group) * sides[0].taps * sides[1].taps;
+        for (int64_t tap = 0; tap < sides[0].taps * sides[1].taps; tap++) {
+            const int64_t at[2] = {adds_from(&sides[0], place[0], tap / sides[1].taps),
+                                   adds_from(&sides[1], place[1], tap % sides[1].taps)};
+            double value = 0.0;
+            sum += read_at(x, c, at, &value) ? value * (double)w[tap] : 0.0;
+        }
+    }
+    return sum;
+}
+
 static double expected(const double *x, int64_t f, const int64_t place[2])
 {
+    if (kind == TRANSPOSED) {
+        return transposed(x, f, place);
+    }
     const int64_t taps = sides[0].taps * sides[1].taps;
     struct reading reading = {.largest = -(double)INFINITY};
     if (kind != CONV) {
@@ -195,12 +239,13 @@ START_TEST(test_windows)
 {
     char what[256];
     numbers = util_random((uint64_t)_i);
-    kind = _i % 2 == 0 ? CONV : (enum kind)draw(LARGEST, MEAN_OF_ALL);
+    kind = _i % 2 == 0 ? CONV : (enum kind)draw(LARGEST, TRANSPOSED);
     draw_side(&sides[0]);
     draw_side(&sides[1]);
     groups = draw(0, 2) > 0 ? 1 : draw(1, 3);
     channels = groups * draw(1, 3);
-    filters = kind == CONV && groups < channels ? groups * draw(1, 3) : channels;
+    filters =
+        (kind == CONV || kind == TRANSPOSED) && groups < channels ? groups * draw(1, 3) : channels;
     (void)snprintf(what, sizeof(what), "kind %d, %lld channels, %lld filters, %lld groups",
                    (int)kind, (long long)channels, (long long)filters, (long long)groups);
     for (uint32_t i = 0; i < 2; i++) {

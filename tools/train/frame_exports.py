@@ -156,6 +156,19 @@ class Grown(Frames):
         super().__init__(nn.Sequential(*path), 80)
 
 
+class Doubled(Frames):
+    """twice to half the size, and back by transposed convolutions with strides, as autoencoders of frames"""
+
+    frame_shape = (1, 9, 8)
+
+    def __init__(self):
+        path = [
+            nn.Conv2d(1, 3, 3, 2, 1), nn.ReLU(), nn.Conv2d(3, 4, 3, 2, 1), nn.ReLU(),
+            nn.ConvTranspose2d(4, 3, 3, 2, 1), nn.ReLU(), nn.ConvTranspose2d(3, 1, 4, 2, 1),
+        ]  # fmt: skip
+        super().__init__(nn.Sequential(*path), 60)
+
+
 class Last(Frames):
     """frames whose channels come last, padded by reflection"""
 
@@ -207,6 +220,7 @@ MODULES = {
     "frames_cell": ConvCell,
     "frames_depthwise": Depthwise,
     "frames_dilated": Dilated,
+    "frames_doubled": Doubled,
     "frames_grown": Grown,
     "frames_last": Last,
     "frames_mixed": Mixed,
