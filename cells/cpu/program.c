@@ -250,17 +250,29 @@ static void place_outputs(struct cell_program *program)
     }
 }
 
-/* Rows that a block has at least: products are slow with fewer, but for those of a picture's
- * places, which are rows enough; of these a block of as many as there are members stays in L2. */
-static size_t least_rows(const struct cell_program *program)
+/* Of weights that a block of rows shares, and each row of patches reads anew. */
+static size_t shared_bytes(const struct cell_op *op)
 {
+    return op->kind == CELL_OP_LINEAR && op->patches == 0
+               ? (size_t)op->weights[0].rows * op->weights[0].cols * sizeof(float)
+               : 0;
+}
+
+/* Rows that a block has at least: products are slow with fewer, but for those of a picture's
+ * places, which are rows enough. Where a row's values, row_bytes, are more than the weights of the
+ * other products, a block of as many as there are members, which stays in L2. */
+static size_t least_rows(const struct cell_program *program, size_t row_bytes)
+{
+    const struct cell_def *def = &program->type->def;
     bool has_pictures = false;
-    for (uint32_t o = 0; o < program->n_ops; o++) {
-        const struct cell_program_op *op = &program->ops[o];
-        has_pictures = has_pictures || (op->op != NULL && cell_op_has_picture(op->op));
+    size_t shared = 0;
+    for (uint32_t o = 0; o < def->n_ops; o++) {
+        has_pictures = has_pictures || cell_op_has_picture(&def->ops[o]);
+        shared += shared_bytes(&def->ops[o]);
     }
-    return has_pictures && program->type->def.n_states == 0 ? cell_program_most_members(program)
-                                                            : BLOCK_ROWS_MIN;
+    return has_pictures && def->n_states == 0 && shared < row_bytes
+               ? cell_program_most_members(program)
+               : BLOCK_ROWS_MIN;
 }
 
 static void choose_block(struct cell_program *program)
@@ -272,7 +284,7 @@ static void choose_block(struct cell_program *program)
         }
     }
     size_t rows = row_bytes == 0 ? CELL_BATCH_ROWS_MAX : BLOCK_BYTES / row_bytes;
-    const size_t least = least_rows(program);
+    const size_t least = least_rows(program, row_bytes);
     rows = rows < least ? least : rows;
     rows = rows > CELL_BATCH_ROWS_MAX ? CELL_BATCH_ROWS_MAX : rows;
     program->block_rows = (uint32_t)rows;

@@ -32,7 +32,7 @@ static const struct cell__operator operators[] = {
      " auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides ", cell__infer_pool,
      cell__lower_pool,
      "along the steps of a sequence, of rank 3, or of rank 4 with one more axis of a fixed "
-     "size; not beside sequence_lens; or within each step, along one axis"},
+     "size; not beside sequence_lens; or within each step, along one axis or both"},
     {"BatchNormalization", 5, 5, 5, " epsilon momentum spatial training_mode ",
      cell__infer_batch_norm, cell__lower_batch_norm,
      "inference; constants, or one float a row (a layer normalisation)"},
@@ -60,9 +60,7 @@ static const struct cell__operator operators[] = {
     {"ConvTranspose", 2, 3, 1,
      " auto_pad dilations group kernel_shape output_padding output_shape pads strides ",
      cell__infer_conv_transpose, cell__lower_conv_transpose,
-     "as AveragePool, without strides along both axes within each step too; of steps whose number "
-     "a "
-     "request chooses no output_shape"},
+     "as AveragePool; of steps whose number a request chooses no output_shape"},
     {"Cos", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
     {"Cosh", 1, 1, 1, " ", cell__infer_written, cell__lower_branch, "float32, within 5e-6"},
     {"CumSum", 2, 2, 1, " exclusive reverse ", cell__infer_cumsum, cell__lower_cumsum,
