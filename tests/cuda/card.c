@@ -146,6 +146,36 @@ static void make_patches(struct build *build, uint32_t inputs, uint32_t hidden)
     build_output(build, build_transpose(build, out, (const uint32_t[]){1, patches, hidden}));
 }
 
+/* As frames are convolved: their places, the largest of windows of what is left, each channel for
+ * itself. */
+static void make_frames(struct build *build, uint32_t inputs, uint32_t hidden)
+{
+    const uint32_t width = inputs < 5 ? inputs : 5;
+    const struct cell_picture first = {.size = {4, width},
+                                       .taps = {3, 2},
+                                       .dilations = {1, 1},
+                                       .strides = {1, 1},
+                                       .before = {1, 1},
+                                       .left = {4, width}};
+    const struct cell_picture next = {.size = {4, width},
+                                      .taps = {2, 3},
+                                      .dilations = {1, 1},
+                                      .strides = {2, 1},
+                                      .before = {0, 1},
+                                      .left = {2, width}};
+    const struct cell_picture last = {.size = {2, width},
+                                      .taps = {2, 2},
+                                      .dilations = {1, 2},
+                                      .strides = {1, 1},
+                                      .before = {1, 1},
+                                      .left = {3, width}};
+    build_init(build, 7);
+    const uint32_t x = build_input(build, CELL_F32, 4 * width * (inputs < 20 ? 2 : 9));
+    const uint32_t sums = build_picture(build, x, &first, hidden < 64 ? hidden : 64);
+    const uint32_t most = build_filter(build, sums, &next, CELL_FILTER_LARGEST, false);
+    build_output(build, build_filter(build, most, &last, CELL_FILTER_SUM, true));
+}
+
 static const struct cell_kind {
     const char *name;
     void (*make)(struct build *build, uint32_t inputs, uint32_t hidden);
@@ -161,6 +191,7 @@ static const struct cell_kind {
     {"tree, binary", make_binary, false},
     {"tree, child-sum", make_child_sum, true},
     {"patches", make_patches, true},
+    {"frames", make_frames, true},
 };
 
 /* Below, at and beyond what blocks, tiles and warps hold. */
