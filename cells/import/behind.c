@@ -148,7 +148,7 @@ static struct behind less(const struct walk *walk, const struct cell_op *op,
 
 static struct behind selected(const struct behind in[3])
 {
-    if (in[0].is_exact || !is_small(&in[0])) {
+    if (in[0].is_exact || is_low(&in[0]) || is_high(&in[0])) {
         return in[0].value > 0.0f ? in[1] : in[2];
     }
     return is_high(&in[1]) || is_high(&in[2]) || isnan(in[1].value + in[2].value) ? any : some;
