@@ -229,8 +229,8 @@ START_TEST(test_filters_that_do_not_fit)
         *op = right;
         op->variant = way == 0 ? 2 : way == 1 ? CELL_FILTER_LARGEST : CELL_FILTER_SUM;
         op->n_weights = way == 2 ? 0 : 2;
-        op->weights[0].rows += way == 3 ? 1 : 0;
-        op->weights[1].cols += way == 4 ? 1 : 0;
+        op->weights[0].rows -= way == 3 ? 1 : 0;
+        op->weights[1].cols -= way == 4 ? 1 : 0;
         op->picture.left[0] -= way == 5 ? 1 : 0;
         op->picture.taps[1] = way == 6 ? 500 : op->picture.taps[1];
         op->picture.size[0] = way == 7 ? 0 : op->picture.size[0];
