@@ -182,8 +182,7 @@ static bool is_picture_number(uint32_t number, uint32_t least)
     return number >= least && number < CELL_PICTURE_MAX;
 }
 
-/* Whether the picture's numbers are such, and the operand as wide; its taps may be as many as an
- * element has numbers. */
+/* Whether the picture's numbers are within their bounds, and the operand is as many places. */
 static bool is_picture(const struct look *look)
 {
     const struct cell_picture *picture = &look->op->picture;

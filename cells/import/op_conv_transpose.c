@@ -307,7 +307,6 @@ static enum base_status crop(struct cell__import *im, int64_t first, uint32_t co
 static enum base_status lower_picture(struct cell__import *im, struct transposed *conv,
                                       uint32_t *row)
 {
-    const uint32_t t = conv->windows.time; // one of both is called the time, the other the height
     const uint32_t channels = conv->windows.channels;
     const uint32_t filters = (uint32_t)conv->filters;
     uint32_t sizes[2];
@@ -316,10 +315,7 @@ static enum base_status lower_picture(struct cell__import *im, struct transposed
     uint32_t strides[2];
     struct axes axes;
     struct cell_op op = {.n_operands = 1};
-    sizes[t] = conv->windows.within;
-    sizes[1 - t] = conv->windows.height;
-    left[t] = conv->windows.within_left;
-    left[1 - t] = conv->windows.height_left;
+    cell__window_sides(&conv->windows, sizes, left);
     conv->windows.time = 1; // inputs and parts [height][width], as a picture's
     read_axes(conv, &axes);
     for (uint32_t i = 0; i < 2; i++) {

@@ -16,13 +16,9 @@ struct picture {
 static struct picture picture_of(const struct cell__conv *conv)
 {
     const struct cell__windows *windows = &conv->windows;
-    const uint32_t t = windows->time; // one of both is called the time, the other the height
     struct picture picture = {
         .conv = conv, .channels = windows->channels, .filters = (uint32_t)conv->filters};
-    picture.sizes[t] = windows->within;
-    picture.sizes[1 - t] = windows->height;
-    picture.left[t] = windows->within_left;
-    picture.left[1 - t] = windows->height_left;
+    cell__window_sides(windows, picture.sizes, picture.left);
     return picture;
 }
 

@@ -282,21 +282,21 @@ static enum base_status lower_side(struct cell__import *im, const struct pool *p
 static enum base_status lower_sides(struct cell__import *im, const struct pool *pool, uint32_t *row)
 {
     const struct cell__windows *all = &pool->windows;
-    const bool is_first = all->time == 0; // the steps within the row are its height
-    const uint32_t height = is_first ? all->within : all->height;
-    const uint32_t width = is_first ? all->height : all->within;
-    const struct side down = {&all->at[0], is_first ? all->within_left : all->height_left};
-    const struct side across = {&all->at[1], is_first ? all->height_left : all->within_left};
-    const uint32_t inside[3] = {1, all->channels, height * width};
-    const uint32_t turned[3] = {1, down.left, width};
-    const uint32_t back[3] = {1, across.left, down.left};
-    const uint32_t outside[3] = {1, down.left * across.left, all->channels};
-    struct cell__plane plane = {.height = height, .width = width * all->channels};
+    uint32_t sizes[2];
+    uint32_t left[2];
+    cell__window_sides(all, sizes, left);
+    const struct side down = {&all->at[0], left[0]};
+    const struct side across = {&all->at[1], left[1]};
+    const uint32_t inside[3] = {1, all->channels, sizes[0] * sizes[1]};
+    const uint32_t turned[3] = {1, left[0], sizes[1]};
+    const uint32_t back[3] = {1, left[1], left[0]};
+    const uint32_t outside[3] = {1, left[0] * left[1], all->channels};
+    struct cell__plane plane = {.height = sizes[0], .width = sizes[1] * all->channels};
     BASE_TRY(cell__row_transpose(im, *row, inside, &plane.row));
     BASE_TRY(lower_side(im, pool, &down, &plane));
     BASE_TRY(cell__row_transpose(im, plane.row, turned, &plane.row));
-    plane.height = width;
-    plane.width = down.left * all->channels;
+    plane.height = sizes[1];
+    plane.width = left[0] * all->channels;
     BASE_TRY(lower_side(im, pool, &across, &plane));
     BASE_TRY(cell__row_transpose(im, plane.row, back, row));
     return cell__row_transpose(im, *row, outside, row);

@@ -354,6 +354,16 @@ enum base_status cell__check_windows(struct cell__import *im, const struct cell_
                : cell__refuse(im, "of a row that has more features than its channels");
 }
 
+/* One of both is called the time, the other the height. */
+void cell__window_sides(const struct cell__windows *windows, uint32_t sizes[2], uint32_t left[2])
+{
+    const uint32_t time = windows->time;
+    sizes[time] = windows->within;
+    sizes[1 - time] = windows->height;
+    left[time] = windows->within_left;
+    left[1 - time] = windows->height_left;
+}
+
 /* A row is its own window: one step each. */
 bool cell__window_is_step(const struct cell__window *window)
 {

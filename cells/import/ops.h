@@ -307,6 +307,8 @@ enum base_status cell__infer_windows(struct cell__import *im, const struct cell_
 /* When lowering: input 0 is a row [channels, height] at each step of one sequence. */
 enum base_status cell__check_windows(struct cell__import *im, const struct cell__node *node,
                                      struct cell__windows *windows);
+/* Of both axes within a row (within > 0), in their order: height and width, and what is left. */
+void cell__window_sides(const struct cell__windows *windows, uint32_t sizes[2], uint32_t left[2]);
 /* Whether each step reads itself and no other. */
 bool cell__window_is_step(const struct cell__window *window);
 /* Whether a tap never lies beyond the ends. */
