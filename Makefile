@@ -82,6 +82,7 @@ CELLS_SRCS = \
   cells/cpu/reduced.c \
   cells/cpu/rows.c \
   cells/cpu/rowwise.c \
+  cells/cpu/convolve.c \
   cells/cpu/filter.c \
   cells/cpu/picture.c \
   cells/cpu/shares.c \
@@ -587,6 +588,7 @@ CELLS_SUITES = \
   tests/cells/test_apart.c \
   tests/cells/test_attend.c \
   tests/cells/test_beside.c \
+  tests/cells/test_bounds.c \
   tests/cells/test_calibration.c \
   tests/cells/test_def.c \
   tests/cells/test_device.c \
@@ -951,6 +953,7 @@ TEST_SCRIPTS = \
   tests/docs/test_transducers.sh \
   tests/docs/test_trees.sh \
   tests/docs/test_triton.sh \
+  tests/docs/test_video.sh \
   tests/server/test_curl_examples.sh \
   tests/bench/test_gpu_build.sh \
   tests/bench/test_gpu_document.sh \
@@ -986,6 +989,7 @@ BESIDE_TESTS = \
   tests/cells/test_ops.c \
   tests/cells/test_patches.c \
   tests/cells/test_picture_ops.c \
+  tests/cells/test_bounds.c \
   tests/cells/test_device.c \
   tests/lane/test_lane_model.c \
   tests/cuda/test_device_products.c \
@@ -1008,6 +1012,7 @@ BESIDE_TESTS = \
   tests/docs/test_transducers.sh \
   tests/docs/test_trees.sh \
   tests/docs/test_triton.sh \
+  tests/docs/test_video.sh \
   tests/cells/test_tree.c \
   tests/cells/test_end.c \
   tests/cells/test_follow.c \
@@ -1086,6 +1091,7 @@ EMULATED_UTIL_SRCS = \
 
 EMULATED_SUITES = \
   tests/cells/test_apart.c \
+  tests/cells/test_bounds.c \
   tests/cells/test_def.c \
   tests/cells/test_device.c \
   tests/cells/test_kernels.c \
@@ -1119,6 +1125,7 @@ AVX512_SRCS = \
 
 AVX512_SUITES = \
   tests/cells/test_apart.c \
+  tests/cells/test_bounds.c \
   tests/cells/test_device.c \
   tests/cells/test_kernels.c \
   tests/cells/test_lazy.c \
@@ -1634,6 +1641,9 @@ bench-kernels: programs deps-peers ## cells beside ONNX Runtime and PyTorch: doc
 bench-pictures: programs deps-peers ## pictures of many widths beside ONNX Runtime: printed
 	$(Q)build/peers/bin/python bench/peers/pictures.py --build $(OUT) $(BENCH_PICTURES)
 
+bench-video: programs deps-peers ## videos of many lengths beside ONNX Runtime: printed
+	$(Q)build/peers/bin/python bench/peers/pictures.py --build $(OUT) --document video $(BENCH_VIDEO)
+
 bench-transducers: programs deps-peers ## a transducer, recordings and streams, beside ONNX Runtime: printed
 	$(Q)build/peers/bin/python bench/peers/transducers.py --build $(OUT) $(BENCH_TRANSDUCERS)
 
@@ -1786,6 +1796,6 @@ help: ## list the targets
 FORCE:
 
 .PHONY: all programs cuda-library test test-avx512 test-neon fuzz run-fuzz fuzz-models demo check-long run-tests run-avx512 run-emulated conformance run-conformance deps deps-py \
-  deps-neon deps-peers bench-kernels bench-pictures bench-readers bench-serving bench-transducers bench-cores gpu-tools gpu-cells cuda-gates clients lint lint-all \
+  deps-neon deps-peers bench-kernels bench-pictures bench-video bench-readers bench-serving bench-transducers bench-cores gpu-tools gpu-cells cuda-gates clients lint lint-all \
   layers headers tidy format format-check text shellcheck cppcheck analyze install install-models \
   uninstall clean help FORCE

@@ -178,14 +178,33 @@ struct cell_linear {
     struct cell_gated sums; /* BF16 and INT8: a SUM of the same weights */
 };
 
+/* What a result is held within: MAX of it and least, then MIN of that and most (cells/op.h); a RELU
+ * is 0 and infinity. NaN stays. Only where the table's takes_bounds says so. */
+struct cell_bounds {
+    bool are; /* false: it is not */
+    float least, most;
+};
+
 struct cell_linear_rows {
     const struct cell_linear *linear;
-    bool relu; /* of each sum; only where the table's linear_relu says so, and of FP32 */
+    struct cell_bounds bounds; /* of FP32 */
     uint32_t n_rows;
     uint32_t panel_first, panel_end;
     const float *const *x; /* [n_rows] -> [inputs] */
     float *const *out;     /* [n_rows] -> [CELL_ROW_FLOATS(outputs)] */
     float *scratch;
+};
+
+/* The same of FP32, all panels, where what a row reads stands in pieces: the places of a picture,
+ * each with some lines of taps. The bits are those of linear_rows(). */
+struct cell_linear_places {
+    const struct cell_linear *linear;
+    struct cell_bounds bounds;
+    uint32_t n_places;
+    const float *const *x;    /* [n_places] -> what pieces count from */
+    float *const *out;        /* [n_places] -> [outputs]: nothing behind them is written */
+    uint32_t n_pieces, piece; /* n_pieces * piece == inputs */
+    const size_t *pieces;     /* [n_pieces]: where each begins, in floats */
 };
 
 /* A chain of element-wise ops over rows of one width: values that only the chain itself reads never
@@ -223,14 +242,15 @@ struct cell_filter_run {
     const int64_t *offsets;              /* [n_taps] floats */
     const float *const *weights;         /* [n_taps][channels]; NULL: the largest */
     const float *bias;                   /* [channels], or NULL */
-    float *out;                          /* [n_places][channels] */
+    struct cell_bounds bounds;
+    float *out; /* [n_places][channels] */
 };
 
 struct cell_kernels {
     const char *name; /* "scalar", "avx2", "avx512", "neon", "blas" */
     bool invariant;
-    bool has_reduced; /* loads BF16 and INT8 too, else FP32 alone */
-    bool linear_relu; /* linear_rows can take the RELU behind it along */
+    bool has_reduced;  /* loads BF16 and INT8 too, else FP32 alone */
+    bool takes_bounds; /* LINEAR and FILTER can take what bounds them along */
 
     /* RESOURCE_EXHAUSTED when out of memory. Undone with cell_gated_release(). */
     enum base_status (*gated_load)(struct cell_gated *gated);
@@ -238,6 +258,7 @@ struct cell_kernels {
     void (*gated_step)(const struct cell_gated_step *step);
     enum base_status (*linear_load)(struct cell_linear *linear);
     void (*linear_rows)(const struct cell_linear_rows *rows);
+    void (*linear_places)(const struct cell_linear_places *places); /* or NULL */
 
     /* Floats of scratch a thread needs for up to rows_max rows of what has been loaded. May be 0.
      */

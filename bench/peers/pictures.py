@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Pictures and spectrograms of many widths (docs/pictures.md): how many a second the daemon answers, over
-gRPC, with 1 and 16 under way, beside ONNX Runtime called directly, one picture at a time and in batches of
-8 padded to the widest. (What a bidirectional layer makes of padding is not what it makes of the picture;
-only the time is compared.) They take turns; medians of the rounds.
+"""Pictures and spectrograms of many widths (docs/pictures.md), videos of many lengths (docs/video.md): how
+many a second the daemon answers, over gRPC, with 1 and 16 under way, beside ONNX Runtime called directly,
+one at a time and in batches of 8 padded to the longest. (What a recurrent layer makes of padding may not be
+what it makes of the picture; only the time is compared.) They take turns; medians of the rounds.
 
-Usage: pictures.py --build build/release [--rounds 5] [--seconds 3] [--threads 2]
+Usage: pictures.py --build build/release [--document video] [--rounds 5] [--seconds 3] [--threads 2]
 """
 
 import argparse
@@ -20,8 +20,17 @@ import time
 import page
 from readers import Ours, export
 
-# Name in docs/pictures.md, input, height, widths.
-CASES = [("lines", "picture", 32, (40, 200)), ("speech", "frames", 161, (60, 300))]
+# Of each document: name, input, numpy's type, shape, with None where time is, and how long.
+CASES = {
+    "pictures": [
+        ("lines", "picture", "float32", (1, 1, 32, None), (40, 200)),
+        ("speech", "frames", "float32", (1, 1, 161, None), (60, 300)),
+    ],
+    "video": [
+        ("gestures", "frames", "float32", (1, None, 3, 64, 64), (8, 24)),
+        ("scenes", "frames", "uint8", (1, None, 3, 64, 64), (8, 24)),
+    ],
+}
 PEER = """
 import json, sys, time
 import numpy, onnxruntime
@@ -29,20 +38,28 @@ options = onnxruntime.SessionOptions()
 options.intra_op_num_threads = int(sys.argv[1])
 sessions = {}
 print(json.dumps({"version": onnxruntime.__version__}), flush=True)
-def padded(pictures):
-    out = numpy.zeros((len(pictures), 1, pictures[0].shape[2], max(p.shape[3] for p in pictures)), numpy.float32)
-    for i, picture in enumerate(pictures):
-        out[i, :, :, : picture.shape[3]] = picture[0]
+def drawn(asked):
+    rng = numpy.random.default_rng(1)
+    least, most = asked["lengths"]
+    made = []
+    for length in rng.integers(least, most + 1, 160):
+        shape = [length if size is None else size for size in asked["shape"]]
+        made.append((rng.standard_normal(shape) * 64 + 128 * (asked["type"] == "uint8")).astype(asked["type"]))
+    return made
+def padded(made, axis):
+    shape = [len(made), *made[0].shape[1:]]
+    shape[axis] = max(one.shape[axis] for one in made)
+    out = numpy.zeros(shape, made[0].dtype)
+    for i, one in enumerate(made):
+        out[(i, *(slice(size) for size in one.shape[1:]))] = one[0]
     return out
 for line in sys.stdin:
     asked = json.loads(line)
     name, given, batch = asked["model"], asked["input"], asked["batch"]
     if name not in sessions:
         sessions[name] = onnxruntime.InferenceSession(f"my-models/{name}/1/model.onnx", options, providers=["CPUExecutionProvider"])
-    rng = numpy.random.default_rng(1)
-    widths = rng.integers(asked["widths"][0], asked["widths"][1] + 1, 160)
-    pictures = [rng.standard_normal((1, 1, asked["height"], w)).astype(numpy.float32) for w in widths]
-    batches = [padded(pictures[i : i + batch]) for i in range(0, len(pictures), batch)]
+    made, axis = drawn(asked), asked["shape"].index(None)
+    batches = [padded(made[i : i + batch], axis) for i in range(0, len(made), batch)]
     sessions[name].run(None, {given: batches[0]})
     n, begun = 0, time.perf_counter()
     while time.perf_counter() - begun < asked["seconds"]:
@@ -64,9 +81,8 @@ class Peer:
         self.version = json.loads(self.process.stdout.readline())["version"]
 
     def rate(self, case, batch, seconds):
-        name, given, height, widths = case
-        asked = {"model": name, "input": given, "height": height, "widths": widths, "batch": batch}
-        self.process.stdin.write(json.dumps({**asked, "seconds": seconds}) + "\n")
+        asked = dict(zip(("model", "input", "type", "shape", "lengths"), case))
+        self.process.stdin.write(json.dumps({**asked, "batch": batch, "seconds": seconds}) + "\n")
         self.process.stdin.flush()
         rate = json.loads(self.process.stdout.readline())
         time.sleep(0.1)  # its threads spin for a while
@@ -74,15 +90,17 @@ class Peer:
 
 
 def our_rate(ours, case, together, seconds):
-    name, given, height, widths = case
-    shape, lengths = f"{given}:B,1,{height},L", f"uniform:{widths[0]}:{widths[1]}"
-    return ours.ask(name, together, seconds, "--shape", shape, "--lengths", lengths)["rate_achieved"]
+    name, given, _, sizes, lengths = case
+    shape = ",".join(["B", *("L" if size is None else str(size) for size in sizes[1:])])
+    more = ["--shape", f"{given}:{shape}", "--lengths", f"uniform:{lengths[0]}:{lengths[1]}"]
+    return ours.ask(name, together, seconds, *more)["rate_achieved"]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("--torch", default="/usr/bin/python3", help="a Python that has torch and onnx")
+    parser.add_argument("--document", default="pictures", choices=list(CASES))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--threads", type=int, default=2)
@@ -90,10 +108,10 @@ def main():
     rates = {}
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        export(folder, args.torch, "pictures")
+        export(folder, args.torch, args.document)
         ours, peer = Ours(args.build.resolve(), args.threads, folder), Peer(args.threads, folder)
         for _ in range(args.rounds):
-            for case in CASES:
+            for case in CASES[args.document]:
                 for together in (1, 16):
                     rates.setdefault((case[0], f"cellbatch, {together} under way"), []).append(
                         our_rate(ours, case, together, args.seconds)

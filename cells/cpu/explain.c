@@ -6,6 +6,7 @@
 #include "cells/cpu/program.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 #define SHAPE_BYTES 64
@@ -78,6 +79,18 @@ static void shape_of(const struct cell_program *program, const struct cell_progr
     }
 }
 
+static void explain_bounds(const struct cell_bounds *bounds, struct base_buf *out)
+{
+    if (!bounds->are) {
+        return;
+    }
+    if (bounds->least == 0.0f && bounds->most == INFINITY) {
+        base_buf_text(out, "; RELU");
+    } else {
+        base_buf_printf(out, "; from %g to %g", (double)bounds->least, (double)bounds->most);
+    }
+}
+
 static void explain_op(const struct cell_program *program, const struct cell_program_op *op,
                        struct base_buf *out)
 {
@@ -101,7 +114,7 @@ static void explain_op(const struct cell_program *program, const struct cell_pro
     for (uint32_t o = 0; op->chain != NULL && o < op->chain->n_ops; o++) {
         base_buf_printf(out, "%s%s", o == 0 ? ": " : " ", cell_op_name(op->chain->ops[o].kind));
     }
-    base_buf_text(out, op->has_relu ? "; RELU" : "");
+    explain_bounds(&op->bounds, out);
     base_buf_text(out, op->is_guarded ? "; of rows that need it" : "");
     base_buf_text(out, "\n");
 }

@@ -7,6 +7,7 @@
 struct filter {
     const struct cell_kernels *kernels;
     const struct cell_op *op;
+    struct cell_bounds bounds;
     const float *x;
     size_t channels;
     float *out;
@@ -39,15 +40,20 @@ static void find_taps(const struct cell_picture *picture, uint32_t axis, uint32_
     run->first[axis] = (uint32_t)(before < end ? before : end);
 }
 
+/* MAX and MIN of what is no NaN. */
+static float held_within(const struct cell_bounds *bounds, float value)
+{
+    const float above = value > bounds->least ? value : bounds->least;
+    return !bounds->are ? value : above < bounds->most ? above : bounds->most;
+}
+
 /* Of no taps the bias, or 0. */
 static void fill_places(const struct filter *filter, const struct run *run, float *out)
 {
     const float *bias = filter->op->n_weights > 1 ? filter->op->weights[1].data : NULL;
     for (uint32_t i = 0; i < run->n; i++, out += filter->channels) {
-        if (bias == NULL) {
-            memset(out, 0, filter->channels * sizeof(float));
-        } else {
-            memcpy(out, bias, filter->channels * sizeof(float));
+        for (size_t c = 0; c < filter->channels; c++) {
+            out[c] = held_within(&filter->bounds, bias == NULL ? 0.0f : bias[c]);
         }
     }
 }
@@ -84,6 +90,7 @@ static void run_places(const struct filter *filter, const struct run *run)
                                                .weights = w == NULL ? NULL : weights,
                                                .bias =
                                                    op->n_weights > 1 ? op->weights[1].data : NULL,
+                                               .bounds = filter->bounds,
                                                .out = out};
     filter->kernels->filter(&kernel_run);
 }
@@ -109,6 +116,7 @@ void cell_filter(const struct cell_program *program, const struct cell_program_o
     const uint32_t width = program->values[op->in[0]].shape.width;
     const struct filter filter = {.kernels = program->kernels,
                                   .op = op->op,
+                                  .bounds = op->bounds,
                                   .x = x,
                                   .channels = width / (picture->size[0] * picture->size[1]),
                                   .out = out};

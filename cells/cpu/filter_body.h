@@ -16,42 +16,109 @@ CELL_INLINE simd_vec filter_load(const float *from, size_t n)
     return n == 0 ? simd_load(from) : simd_load_part(from, n);
 }
 
-CELL_INLINE simd_vec filter_of(const struct cell_filter_run *run, const float *x, size_t c,
-                               size_t n)
+/* Places that go together, or vectors of channels of one place: each of their sums waits for itself
+ * at every tap. */
+#    define FILTER_PLACES  ((uint32_t)8)
+#    define FILTER_VECTORS ((size_t)4)
+
+/* Some places, and of each some vectors of channels. */
+struct filter_part {
+    uint32_t places, first;
+    size_t vectors, channel;
+    size_t n; /* of a vector that is not full, else 0 */
+};
+
+/* Tap by tap. */
+CELL_INLINE void filter_some(const struct cell_filter_run *run, const struct cell_bounds bounds,
+                             const bool is_sum, const struct filter_part part)
 {
-    simd_vec value = run->bias == NULL ? simd_set1(0.0f) : filter_load(run->bias + c, n);
-    for (uint32_t t = 0; t < run->n_taps; t++) {
-        const simd_vec tap = filter_load(x + run->offsets[t] + c, n);
-        value = simd_fma(tap, filter_load(run->weights[t] + c, n), value);
+    const float *x = run->x + part.first * run->step + part.channel;
+    simd_vec value[FILTER_PLACES][FILTER_VECTORS];
+    CELL_UNROLL
+    for (uint32_t p = 0; p < part.places; p++) {
+        CELL_UNROLL
+        for (size_t v = 0; v < part.vectors; v++) {
+            const size_t c = v * CELL_SIMD_LANES;
+            const float *at = x + p * run->step + c;
+            value[p][v] = !is_sum             ? filter_load(at + run->offsets[0], part.n)
+                          : run->bias == NULL ? simd_set1(0.0f)
+                                              : filter_load(run->bias + part.channel + c, part.n);
+        }
     }
-    return one_nan(value);
+    for (uint32_t t = is_sum ? 0 : 1; t < run->n_taps; t++) {
+        CELL_UNROLL
+        for (size_t v = 0; v < part.vectors; v++) {
+            const size_t c = v * CELL_SIMD_LANES;
+            const float *at = x + run->offsets[t] + c;
+            const simd_vec w =
+                is_sum ? filter_load(run->weights[t] + part.channel + c, part.n) : simd_set1(0.0f);
+            CELL_UNROLL
+            for (uint32_t p = 0; p < part.places; p++) {
+                const simd_vec tap = filter_load(at + p * run->step, part.n);
+                value[p][v] = is_sum ? simd_fma(tap, w, value[p][v]) : max_of(value[p][v], tap);
+            }
+        }
+    }
+    float *out = run->out + (size_t)part.first * run->channels + part.channel;
+    CELL_UNROLL
+    for (uint32_t p = 0; p < part.places; p++) {
+        CELL_UNROLL
+        for (size_t v = 0; v < part.vectors; v++) {
+            float *to = out + (size_t)p * run->channels + v * CELL_SIMD_LANES;
+            const simd_vec result = bounded(bounds, value[p][v]);
+            if (part.n == 0) {
+                simd_store(to, result);
+            } else {
+                simd_store_part(to, part.n, result);
+            }
+        }
+    }
 }
 
-CELL_INLINE simd_vec largest_of(const struct cell_filter_run *run, const float *x, size_t c,
-                                size_t n)
+/* All channels of some places. */
+CELL_INLINE void filter_all(const struct cell_filter_run *run, const struct cell_bounds bounds,
+                            const bool is_sum, const uint32_t places, uint32_t first)
 {
-    simd_vec value = filter_load(x + run->offsets[0] + c, n);
-    for (uint32_t t = 1; t < run->n_taps; t++) {
-        value = max_of(value, filter_load(x + run->offsets[t] + c, n));
+    struct filter_part part = {.places = places, .first = first, .vectors = FILTER_VECTORS};
+    for (; places == 1 && part.channel + FILTER_VECTORS * CELL_SIMD_LANES <= run->channels;
+         part.channel += FILTER_VECTORS * CELL_SIMD_LANES) {
+        filter_some(run, bounds, is_sum, part);
     }
-    return one_nan(value);
+    part.vectors = 1;
+    for (; part.channel + CELL_SIMD_LANES <= run->channels; part.channel += CELL_SIMD_LANES) {
+        filter_some(run, bounds, is_sum, part);
+    }
+    part.n = run->channels - part.channel;
+    if (part.n > 0) {
+        filter_some(run, bounds, is_sum, part);
+    }
+}
+
+CELL_INLINE void filter_ways(const struct cell_filter_run *run, const struct cell_bounds bounds,
+                             const bool is_sum)
+{
+    uint32_t p = 0;
+    for (; p + FILTER_PLACES <= run->n_places; p += FILTER_PLACES) {
+        filter_all(run, bounds, is_sum, FILTER_PLACES, p);
+    }
+    if (p + FILTER_PLACES / 2 <= run->n_places) {
+        filter_all(run, bounds, is_sum, FILTER_PLACES / 2, p);
+        p += FILTER_PLACES / 2;
+    }
+    for (; p < run->n_places; p++) {
+        filter_all(run, bounds, is_sum, 1, p);
+    }
 }
 
 static void filter_places(const struct cell_filter_run *run)
 {
-    const bool is_sum = run->weights != NULL;
-    const float *x = run->x;
-    float *out = run->out;
-    for (uint32_t p = 0; p < run->n_places; p++, x += run->step, out += run->channels) {
-        size_t c = 0;
-        for (; c + CELL_SIMD_LANES <= run->channels; c += CELL_SIMD_LANES) {
-            simd_store(out + c, is_sum ? filter_of(run, x, c, 0) : largest_of(run, x, c, 0));
-        }
-        const size_t rest = run->channels - c;
-        if (rest > 0) {
-            simd_store_part(out + c, rest,
-                            is_sum ? filter_of(run, x, c, rest) : largest_of(run, x, c, rest));
-        }
+    const struct cell_bounds none = {.are = false};
+    if (run->weights == NULL) {
+        filter_ways(run, run->bounds, false);
+    } else if (run->bounds.are) {
+        filter_ways(run, run->bounds, true);
+    } else {
+        filter_ways(run, none, true);
     }
 }
 

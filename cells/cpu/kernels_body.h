@@ -6,6 +6,7 @@
 
 #include "cells/cpu/filter_body.h"
 #include "cells/cpu/gated_body.h"
+#include "cells/cpu/linear_places_body.h"
 #include "cells/cpu/pointwise_body.h"
 #include "cells/cpu/reduced.h"
 
@@ -45,18 +46,14 @@ static size_t any_scratch(const struct cell_gated *gated, uint32_t rows_max)
 
 /* ---- LINEAR --------------------------------------------------------------------------------- */
 
-#    define LINEAR_VECTORS ((size_t)4)
-#    define LINEAR_COLUMNS (LINEAR_VECTORS * CELL_SIMD_LANES)
-
 /* The row has room for whole vectors, but not for those that begin past its width. */
-CELL_INLINE void linear_store(const bool relu, const struct cell_linear *linear, size_t column,
-                              const float *sums, float *out)
+CELL_INLINE void linear_store(const struct cell_bounds bounds, const struct cell_linear *linear,
+                              size_t column, const float *sums, float *out)
 {
     for (uint32_t v = 0; v < LINEAR_VECTORS; v++) {
         size_t at = column + v * CELL_SIMD_LANES;
         if (at < linear->outputs) {
-            const simd_vec sum = simd_load(sums + v * CELL_SIMD_LANES);
-            simd_store(out + at, one_nan(relu ? relu_any_nan(sum) : sum));
+            simd_store(out + at, bounded(bounds, simd_load(sums + v * CELL_SIMD_LANES)));
         }
     }
 }
@@ -66,12 +63,8 @@ static void linear_store_rows(const struct cell_linear_rows *step, uint32_t firs
                               size_t column)
 {
     for (uint32_t r = 0; r < n; r++) {
-        const float *sums = step->scratch + r * LINEAR_COLUMNS;
-        if (step->relu) {
-            linear_store(true, step->linear, column, sums, step->out[first + r]);
-        } else {
-            linear_store(false, step->linear, column, sums, step->out[first + r]);
-        }
+        linear_store(step->bounds, step->linear, column, step->scratch + r * LINEAR_COLUMNS,
+                     step->out[first + r]);
     }
 }
 
@@ -139,12 +132,13 @@ const struct cell_kernels CELL_TABLE = {
     .name = CELL_TABLE_TEXT,
     .invariant = true,
     .has_reduced = true,
-    .linear_relu = true,
+    .takes_bounds = true,
     .gated_load = any_load,
     .gated_ahead = any_ahead,
     .gated_step = any_step,
     .linear_load = linear_load,
     .linear_rows = linear_rows,
+    .linear_places = linear_places,
     .gated_scratch = any_scratch,
     .linear_scratch = linear_scratch,
     .pointwise = pointwise,

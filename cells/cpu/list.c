@@ -6,6 +6,7 @@
 #include "cells/cpu/patches.h"
 #include "cells/cpu/tree.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- Places --------------------------------------------------------------------------------- */
@@ -200,21 +201,70 @@ static uint32_t count_reads(const struct cell_def *def, uint32_t value)
     return n;
 }
 
-/* A RELU of a LINEAR that nothing else reads goes along with it: its kernel has each sum in hand.
- */
-static bool join_relu(struct cell_program *program, const struct cell_op *from)
+/* The number that a value is, where the definition states it. */
+static const float *stated(const struct cell_def *def, uint32_t value)
 {
-    if (from->kind != CELL_OP_RELU || !program->kernels->linear_relu ||
-        count_reads(&program->type->def, from->operands[0]) > 1) {
+    for (uint32_t o = 0; o < def->n_ops; o++) {
+        const struct cell_op *op = &def->ops[o];
+        if (op->kind == CELL_OP_CONST && op->result == value && op->weights[0].cols == 1 &&
+            op->weights[0].dtype == CELL_F32) {
+            return op->weights[0].data;
+        }
+    }
+    return NULL;
+}
+
+/* What an op holds its first operand within; false: it is another one. */
+static bool find_bounds(const struct cell_def *def, const struct cell_op *op,
+                        struct cell_bounds *bounds)
+{
+    *bounds = (struct cell_bounds){.are = true, .least = 0.0f, .most = INFINITY};
+    if (op->kind == CELL_OP_RELU) {
+        return true;
+    }
+    if (op->kind != CELL_OP_MAX && op->kind != CELL_OP_MIN) {
+        return false;
+    }
+    const float *number = stated(def, op->operands[1]);
+    const bool is_least = op->kind == CELL_OP_MAX;
+    if (number == NULL) {
+        return false;
+    }
+    bounds->least = is_least ? *number : -INFINITY;
+    bounds->most = is_least ? INFINITY : *number;
+    return true;
+}
+
+/* Bounds of bounds: those that come in the order in which they are held. */
+static bool add_bounds(const struct cell_bounds *more, struct cell_bounds *bounds)
+{
+    const bool is_most_alone = more->least == -INFINITY;
+    if (bounds->are && (!is_most_alone || bounds->most != INFINITY)) {
+        return false;
+    }
+    const float least = bounds->are ? bounds->least : more->least;
+    *bounds = (struct cell_bounds){.are = true, .least = least, .most = more->most};
+    return true;
+}
+
+/* A RELU of a LINEAR or FILTER that nothing else reads, or its MAX or MIN with a number, goes along
+ * with it: its kernel has each result in hand. */
+static bool join_bounds(struct cell_program *program, const struct cell_op *from)
+{
+    const struct cell_def *def = &program->type->def;
+    struct cell_bounds bounds;
+    if (def->as_written || !program->kernels->takes_bounds || !find_bounds(def, from, &bounds) ||
+        count_reads(def, from->operands[0]) > 1 ||
+        def->values[from->result].width != def->values[from->operands[0]].width) {
         return false;
     }
     for (uint32_t o = 0; o < program->n_ops; o++) {
         struct cell_program_op *op = &program->ops[o];
-        if (op->kind == CELL_OP_LINEAR && op->out == from->operands[0] && !op->has_relu &&
-            op->op->precision == CELL_FP32) {
+        const bool may_have_bounds = op->kind == CELL_OP_FILTER ||
+                                     (op->kind == CELL_OP_LINEAR && op->op->precision == CELL_FP32);
+        if (may_have_bounds && op->out == from->operands[0] && add_bounds(&bounds, &op->bounds)) {
             program->values[op->out].place = CELL_PLACE_NONE;
             op->out = from->result;
-            op->has_relu = true;
             return true;
         }
     }
@@ -234,7 +284,7 @@ static enum base_status list_op(struct cell_program *program, const struct cell_
     } else if (from->kind == CELL_OP_RNN) {
         (void)add_gated(program, from,
                         from->variant == CELL_RNN_RELU ? CELL_GATED_RELU : CELL_GATED_TANH);
-    } else if (from->kind != CELL_OP_CONST && !join_relu(program, from)) {
+    } else if (from->kind != CELL_OP_CONST && !join_bounds(program, from)) {
         bool is_view = program->values[from->result].place == CELL_PLACE_VIEW;
         struct cell_program_op *op =
             cell_program_add_op(program, from->kind, is_view ? CELL_SHARE_EACH : share_of(from));

@@ -150,7 +150,7 @@ static void linear(const struct cell_view *view, const struct cell_program_op *o
         return; // every member finds that
     }
     const struct cell_linear_rows rows = {.linear = &op->linear,
-                                          .relu = op->has_relu,
+                                          .bounds = op->bounds,
                                           .n_rows = choice.n_rows,
                                           .x = chosen_in(&choice, op->in[0]),
                                           .out = chosen_out(&choice, op->out),

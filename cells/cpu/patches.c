@@ -4,6 +4,7 @@
 #include "cells/cpu/patches.h"
 
 #include "base/mem.h"
+#include "cells/cpu/convolve.h"
 #include "cells/cpu/panels.h"
 #include "cells/cpu/picture.h"
 
@@ -64,6 +65,9 @@ static size_t sums_floats(const struct cell_program_op *op)
 
 size_t cell_patches_floats(const struct cell_program_op *op)
 {
+    if (op->convolution != NULL) {
+        return cell_convolve_floats(op->convolution);
+    }
     const size_t gathered =
         cell_op_has_picture(op->op)
             ? places_at_once(op->op) * CELL_ROW_FLOATS((size_t)op->op->weights[0].rows)
@@ -179,7 +183,7 @@ static void linear(const struct cell_view *view, const struct cell_program_op *o
             gather_places(view, op, from, to - from, &patches);
         }
         const struct cell_linear_rows rows = {.linear = &op->linear,
-                                              .relu = op->has_relu,
+                                              .bounds = op->bounds,
                                               .n_rows = to - from,
                                               .panel_end = op->linear.panels,
                                               .x = patches.x,
@@ -378,6 +382,8 @@ void cell_patches_run(const struct cell_view *view, const struct cell_program_op
 {
     if (op->kind == CELL_OP_GATHER) {
         gather(view, op);
+    } else if (op->convolution != NULL) {
+        cell_convolve(view, op);
     } else if (!op->is_gated) {
         linear(view, op);
     } else if (op->op->order == CELL_PATCHES_APART) {

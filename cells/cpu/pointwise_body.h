@@ -31,6 +31,17 @@ CELL_INLINE simd_vec max_of(simd_vec a, simd_vec b)
     return simd_if_nan(a, a, simd_max(a, b));
 }
 
+/* A result within its bounds, any NaN as the one: MIN of MAX, whose numbers are none. A RELU's bits
+ * are those of a MAX with 0. */
+CELL_INLINE simd_vec bounded(const struct cell_bounds bounds, simd_vec x)
+{
+    if (!bounds.are) {
+        return one_nan(x);
+    }
+    const simd_vec above = simd_max(x, simd_set1(bounds.least));
+    return simd_if_nan(x, one_nan(x), simd_min(above, simd_set1(bounds.most)));
+}
+
 CELL_INLINE simd_vec pointwise_of(const enum cell_op_kind kind, simd_vec a, simd_vec b, simd_vec c)
 {
     const simd_vec zero = simd_set1(0.0f);

@@ -6,6 +6,7 @@
 #include "cells/batch.h"
 #include "cells/cpu/ahead.h"
 #include "cells/cpu/apart.h"
+#include "cells/cpu/convolve.h"
 #include "cells/cpu/lazy.h"
 #include "cells/cpu/patches.h"
 #include "cells/cpu/places.h"
@@ -151,6 +152,7 @@ static enum base_status load_weights(struct cell_program *program)
             status = load_gated(program->kernels, op);
         } else if (op->kind == CELL_OP_LINEAR) {
             status = load_linear(program->kernels, op);
+            status = status == BASE_OK ? cell_convolve_plan(program, op) : status;
         }
     }
     return status;

@@ -72,7 +72,8 @@ struct cell_program_op {
                                   cell_program.leaves */
     struct cell_weight lookup; /* GATHER: what it looks up */
     struct cell_linear linear;
-    bool has_relu; /* a LINEAR: `out` is the RELU of it, which nothing else reads */
+    const struct cell_convolution *convolution; /* a LINEAR over places (convolve.h), or NULL */
+    struct cell_bounds bounds;                  /* a LINEAR or FILTER: `out` is held within them */
     // A chain of element-wise ops (kind is CELL_OP_COUNT then): the program's number of each of its
     // values; in, out and second are not used.
     const struct cell_pointwise *chain;

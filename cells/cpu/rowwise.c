@@ -181,13 +181,13 @@ static void store_four(float *to, four v)
     memcpy(to, &v, sizeof(v));
 }
 
-/* Four rows of four; in's are `cols` apart, out's `rows`. */
-static void transpose_four(size_t rows, size_t cols, const float *in, float *out)
+/* Four rows of four; out's are `rows` apart. */
+static void transpose_four(const float *const in[4], size_t rows, float *out)
 {
-    const four a = load_four(in);
-    const four b = load_four(in + cols);
-    const four c = load_four(in + 2 * cols);
-    const four d = load_four(in + 3 * cols);
+    const four a = load_four(in[0]);
+    const four b = load_four(in[1]);
+    const four c = load_four(in[2]);
+    const four d = load_four(in[3]);
     const four ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5);
     const four ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
     const four cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5);
@@ -196,6 +196,20 @@ static void transpose_four(size_t rows, size_t cols, const float *in, float *out
     store_four(out + rows, __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7));
     store_four(out + 2 * rows, __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5));
     store_four(out + 3 * rows, __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7));
+}
+
+/* Two or three rows, as of a picture's colours: what is stored behind a column is where the next
+ * one will be. How many columns are done. */
+static size_t transpose_few(size_t rows, size_t cols, const float *in, float *out)
+{
+    const float *const last = in + (rows - 1) * cols;
+    size_t c = 0;
+    for (; c + 4 < cols; c += 4) {
+        const float *const from[4] = {in + c, rows == 2 ? last + c : in + cols + c, last + c,
+                                      last + c};
+        transpose_four(from, rows, out + c * rows);
+    }
+    return c;
 }
 
 /* Of single floats, most often. */
@@ -208,10 +222,14 @@ static void transpose_floats(const uint32_t dims[3], const float *in, float *out
     for (uint32_t i = 0; i < dims[0]; i++, in += rows * cols, out += rows * cols) {
         for (size_t c = 0; c < cols_by_four; c += 4) {
             for (size_t r = 0; r < rows_by_four; r += 4) {
-                transpose_four(rows, cols, in + r * cols + c, out + c * rows + r);
+                const float *at = in + r * cols + c;
+                const float *const from[4] = {at, at + cols, at + 2 * cols, at + 3 * cols};
+                transpose_four(from, rows, out + c * rows + r);
             }
         }
-        for (size_t c = 0; c < cols; c++) { // what is left of both
+        const bool is_few = rows == 2 || rows == 3;
+        const size_t done = is_few ? transpose_few(rows, cols, in, out) : 0;
+        for (size_t c = done; c < cols; c++) { // what is left of both
             for (size_t r = c < cols_by_four ? rows_by_four : 0; r < rows; r++) {
                 out[c * rows + r] = in[r * cols + c];
             }

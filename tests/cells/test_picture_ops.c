@@ -29,6 +29,12 @@ static const struct shape {
     {{{13, 11}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {13, 11}}, 4, 21},
     // Of many terms, so that few places are gathered at once.
     {{{4, 4}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {4, 4}}, 700, 24},
+    // Read where they stand: each place once, some of them, lines of taps.
+    {{{9, 9}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {9, 9}}, 3, 70},
+    {{{9, 9}, {1, 1}, {1, 1}, {2, 3}, {0, 0}, {5, 3}}, 5, 30},
+    {{{12, 10}, {3, 4}, {2, 1}, {2, 2}, {0, 0}, {4, 4}}, 2, 100},
+    // Padding that is wider than what is read.
+    {{{4, 3}, {2, 2}, {1, 1}, {1, 1}, {6, 5}, {3, 3}}, 2, 9},
 };
 enum { SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
 
@@ -145,6 +151,55 @@ static const struct cell_type *intern(struct cell_registry *registry, const stru
     return type;
 }
 
+/* Whether a cell without a state has the bits of the scalar kernels; _i: isa and members. */
+static void check_bits(const struct build *build, int i, uint64_t salt)
+{
+    struct split_difference difference;
+    const struct split_options options = {.def = &build->def,
+                                          .isa = isa_name(i % ISA_COUNT),
+                                          .members = 1 + (uint32_t)i / ISA_COUNT,
+                                          .n_chains = 7,
+                                          .steps_max = 3,
+                                          .salt = salt};
+    if (isa_at(i % ISA_COUNT) != NULL) {
+        ck_assert_msg(split_has_the_bits_of_one_run(&options, &difference), "%llu: %s",
+                      (unsigned long long)salt, difference.text);
+    }
+}
+
+/* Patches that are as many as places, apart, behind each other and over each other. */
+START_TEST(test_many_patches_have_the_same_bits_everywhere)
+{
+    for (uint32_t i = 0; i < 6; i++) {
+        static const uint32_t outputs[] = {5, 16, 100};
+        struct build build;
+        build_init(&build, i);
+        const uint32_t x = build_input(&build, CELL_F32, 79 * 6 + (i < 3 ? 4 : 9));
+        build_output(&build, build_patches(&build, x, 80, 6, outputs[i % 3]));
+        check_bits(&build, _i, i);
+        build_release(&build);
+    }
+}
+END_TEST
+
+/* More lines than are copied at once, and one that takes several turns of the kernel. */
+START_TEST(test_large_pictures_have_the_same_bits_everywhere)
+{
+    static const struct shape large[] = {
+        {{{32, 33}, {2, 1}, {1, 1}, {1, 1}, {1, 0}, {32, 33}}, 64, 4},
+        {{{1, 1250}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1250}}, 1, 20},
+        {{{3, 600}, {2, 3}, {1, 1}, {1, 1}, {0, 0}, {2, 598}}, 3, 33},
+    };
+    for (uint32_t i = 0; i < sizeof(large) / sizeof(large[0]); i++) {
+        struct build build;
+        build_init(&build, i);
+        build_shape(&build, &large[i]);
+        check_bits(&build, _i, i);
+        build_release(&build);
+    }
+}
+END_TEST
+
 START_TEST(test_a_picture_makes_another_type)
 {
     struct cell_registry *registry = NULL;
@@ -249,6 +304,8 @@ int main(void)
     tcase_set_timeout(tcase, 120);
     tcase_add_loop_test(tcase, test_places_come_to_what_double_precision_does, 0, SHAPES);
     tcase_add_loop_test(tcase, test_places_have_the_same_bits_everywhere, 0, 3 * ISA_COUNT);
+    tcase_add_loop_test(tcase, test_many_patches_have_the_same_bits_everywhere, 0, 3 * ISA_COUNT);
+    tcase_add_loop_test(tcase, test_large_pictures_have_the_same_bits_everywhere, 0, 3 * ISA_COUNT);
     tcase_add_test(tcase, test_a_picture_makes_another_type);
     tcase_add_test(tcase, test_pictures_that_do_not_fit);
     tcase_add_loop_test(tcase, test_filters_come_to_what_double_precision_does, 0, 3 * SHAPES);
