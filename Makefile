@@ -88,6 +88,7 @@ CELLS_SRCS = \
   cells/cpu/shares.c \
   cells/cpu/run.c \
   cells/cpu/table.c \
+  cells/cpu/taking.c \
   cells/cpu/tree.c \
   cells/cpu/waves.c \
   cells/def.c \
@@ -649,6 +650,7 @@ CELLS_SUITES = \
   tests/cells/test_safetensors.c \
   tests/cells/test_shares.c \
   tests/cells/test_spans.c \
+  tests/cells/test_taking.c \
   tests/cells/test_stale_window.c \
   tests/cells/test_tree.c \
   tests/cells/test_type.c \

@@ -10,6 +10,7 @@
 #include "cells/cpu/lazy.h"
 #include "cells/cpu/patches.h"
 #include "cells/cpu/places.h"
+#include "cells/cpu/taking.h"
 #include "cells/cpu/tree.h"
 
 #include <string.h>
@@ -260,10 +261,9 @@ static size_t shared_bytes(const struct cell_op *op)
                : 0;
 }
 
-/* Rows that a block has at least: products are slow with fewer, but for those of a picture's
- * places, which are rows enough. Where a row's values, row_bytes, are more than the weights of the
- * other products, a block of as many as there are members, which stays in L2. */
-static size_t least_rows(const struct cell_program *program, size_t row_bytes)
+/* Whether a row's values, row_bytes, are more than the weights of products that rows share: a
+ * picture's places are rows enough for a kernel. */
+static bool takes_cells(const struct cell_program *program, size_t row_bytes)
 {
     const struct cell_def *def = &program->type->def;
     bool has_pictures = false;
@@ -272,11 +272,11 @@ static size_t least_rows(const struct cell_program *program, size_t row_bytes)
         has_pictures = has_pictures || cell_op_has_picture(&def->ops[o]);
         shared += shared_bytes(&def->ops[o]);
     }
-    return has_pictures && def->n_states == 0 && shared < row_bytes
-               ? cell_program_most_members(program)
-               : BLOCK_ROWS_MIN;
+    return has_pictures && def->n_states == 0 && shared < row_bytes;
 }
 
+/* A block has at least so many rows as products are fast with; where its cells are taken, one,
+ * which stays in L2. */
 static void choose_block(struct cell_program *program)
 {
     size_t row_bytes = 0;
@@ -285,8 +285,9 @@ static void choose_block(struct cell_program *program)
             row_bytes += value_bytes(program->values[v].shape);
         }
     }
+    program->takes_cells = takes_cells(program, row_bytes);
+    const size_t least = program->takes_cells ? 1 : BLOCK_ROWS_MIN;
     size_t rows = row_bytes == 0 ? CELL_BATCH_ROWS_MAX : BLOCK_BYTES / row_bytes;
-    const size_t least = least_rows(program, row_bytes);
     rows = rows < least ? least : rows;
     rows = rows > CELL_BATCH_ROWS_MAX ? CELL_BATCH_ROWS_MAX : rows;
     program->block_rows = (uint32_t)rows;
@@ -417,6 +418,7 @@ static enum base_status make_memory(struct cell_program *program,
         BASE_TRY(cell_program_make_spaces(program, program->n_members[q], &program->spaces[q]));
     }
     BASE_TRY(cell_apart_create(program));
+    BASE_TRY(cell_taking_create(program));
     BASE_TRY(cell_places_make(program, queues->batches));
     if (program->window_floats > 0) {
         return cell_windows_create(program);

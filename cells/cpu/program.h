@@ -169,6 +169,12 @@ struct cell_apart {
     struct cell_alone alone[]; /* [members] */
 };
 
+/* Members that take a batch's cells one by one; taking.c. */
+struct cell_taking {
+    _Alignas(BASE_CACHE_LINE) _Atomic uint32_t next;       /* the first that nobody has taken */
+    _Alignas(BASE_CACHE_LINE) struct cell_space *spaces[]; /* [members]: each one's own */
+};
+
 struct cell_program {
     const struct cell_type *type;
     const struct cell_kernels *kernels;
@@ -180,6 +186,7 @@ struct cell_program {
     bool ends_on_panels; /* values shared by panels are still without a barrier at the end */
     bool settles;        /* what is emitted may be overwritten by the next step: barrier after it */
     uint32_t block_rows; /* rows that run through the ops together */
+    bool takes_cells;    /* whole ones, by single members, where there are several; taking.h */
     size_t patches_at;   /* in scratch: rows of patches.c */
     uint32_t pairs_max;  /* children of a row that tree.c takes together at most; 0: without */
     struct cell_program_op *leaves; /* looked up, and none of ops; in their table h and then c, */
@@ -195,14 +202,15 @@ struct cell_program {
     uint8_t *zeros;                /* as wide as the widest input or state; only read */
     struct base_arena arena;       /* everything the program points to, but packed weights */
     uint32_t n_queues;
-    uint32_t *n_members;        /* [n_queues] */
-    uint32_t solo_rows;         /* batches of up to so many rows are member 0's alone */
-    uint32_t apart_rows;        /* from so many on each member runs some alone; 0: never */
-    uint32_t beside_rows;       /* of up to so many rows half of the team is enough, */
-    uint32_t follow_rows;       /* also some steps behind another type, or before it */
-    uint32_t knee_rows;         /* more in a batch are hardly faster a row (knee.h) */
-    struct cell_space **spaces; /* [n_queues] -> [n_members] */
-    struct cell_apart **apart;  /* [n_queues]; NULL: rows are never run apart */
+    uint32_t *n_members;         /* [n_queues] */
+    uint32_t solo_rows;          /* batches of up to so many rows are member 0's alone */
+    uint32_t apart_rows;         /* from so many on each member runs some alone; 0: never */
+    uint32_t beside_rows;        /* of up to so many rows half of the team is enough, */
+    uint32_t follow_rows;        /* also some steps behind another type, or before it */
+    uint32_t knee_rows;          /* more in a batch are hardly faster a row (knee.h) */
+    struct cell_space **spaces;  /* [n_queues] -> [n_members] */
+    struct cell_apart **apart;   /* [n_queues]; NULL: rows are never run apart */
+    struct cell_taking **taking; /* [n_queues]; NULL: cells are never taken */
     /* [n_queues] -> [batches]; NULL: a type with states */
     struct cell_places **places;
 };

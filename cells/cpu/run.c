@@ -4,7 +4,8 @@
  *
  *   step:  input, state pointers | ops ... | barrier | emits | barrier if they might be overwritten
  *
- * Or each runs rows of its own alone (apart.h): then all that follows is about one member.
+ * Or each runs rows of its own alone (apart.h), or takes cells one by one (taking.h): then all that
+ * follows is about one member.
  *
  * What all members must agree on (which rows still run, when to stop) each works out from the same
  * data, but for the attention word, which member 0 alone reads and shares before a barrier.
@@ -19,6 +20,7 @@
 #include "cells/cpu/beam.h"
 #include "cells/cpu/beside.h"
 #include "cells/cpu/places.h"
+#include "cells/cpu/taking.h"
 #include "cells/cpu/view.h"
 
 #include <stdatomic.h>
@@ -438,6 +440,23 @@ static void run_step(struct cell_view *view, uint32_t n_active)
     }
 }
 
+uint32_t cell_run_select(const struct cell_view *view)
+{
+    uint32_t until = 0;
+    return select_active(view, &until);
+}
+
+void cell_run_cells(struct cell_view *view, uint32_t first, uint32_t n)
+{
+    base_assert(view->run->members == 1 && n <= view->program->block_rows && !view->has_beams);
+    view->rows = view->space->active + first;
+    view->offsets = cell_batch_has_spans(view->run->batch) ? view->space->offsets + first : NULL;
+    view->n_rows = n;
+    resolve(view);
+    run_ops(view);
+    run_emits(view);
+}
+
 /* A batch whose places were found when it was submitted: one step of all cells. No member looks at
  * rows or wirings, which another core has just written; but ATTEND, REDUCE and PICK do, for
  * their many rows. */
@@ -523,6 +542,13 @@ void cell_run_member(struct cell_run *run, struct cell_team *team, uint32_t memb
         cell_apart_run(run, team, member);
         return;
     }
+    if (run->taking != NULL) {
+        cell_taking_run(run, team, member);
+        if (member == 0) {
+            run->batch->steps_done = 1;
+        }
+        return;
+    }
     struct cell_view view = {.run = run,
                              .program = run->program,
                              .team = team,
@@ -604,6 +630,8 @@ static void share_out(struct cell_run *run, uint32_t queue)
         cell_apart_begin(run->apart, run->batch, run->members);
     } else if (is_solo) {
         run->members = 1;
+    } else {
+        (void)cell_taking_begin(run, queue);
     }
 }
 

@@ -33,6 +33,10 @@ void cell_run_note(const struct cell_run *run);
 /* What a member must know of its run's rows before their first step, which it finds out here. */
 void cell_run_start(struct cell_view *view);
 
+/* All cells of the first step; and this member's share of some of these through all ops. */
+uint32_t cell_run_select(const struct cell_view *view);
+void cell_run_cells(struct cell_view *view, uint32_t first, uint32_t n);
+
 /* Runs them from view->step on, to the end of the batch, or of the rows, or until it is
  * interrupted; view->step is then how far they came. */
 void cell_run_steps(struct cell_view *view);

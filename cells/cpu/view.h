@@ -25,6 +25,7 @@ struct cell_run {
     struct cell_space *spaces;
     struct cell_windows *windows; /* of the queue; NULL when the program has none */
     struct cell_apart *apart;     /* each member runs some of the rows alone; NULL: all together */
+    struct cell_taking *taking;   /* each takes cells one by one; NULL: none does */
     struct cell_beside *beside;   /* at the same time another batch runs; NULL: none */
     uint32_t members;
     uint32_t apart_member; /* where apart: of the team */

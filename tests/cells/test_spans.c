@@ -12,8 +12,8 @@
 enum { CHAINS = 3, STEPS = 90, WIDEST = 24, GAP = 3, ENDS = 2, MANY = 100 };
 
 /* What the cell is: where its rows can become one long row, and where they cannot. */
-enum cell { ONES, ROWS, BIAS, PRODUCT, ATTENDS, CELLS };
-static const uint32_t widths[CELLS] = {1, WIDEST, 7, 5, 4};
+enum cell { ONES, ROWS, BIAS, PRODUCT, ATTENDS, PICTURE, CELLS };
+static const uint32_t widths[CELLS] = {1, WIDEST, 7, 5, 4, 12};
 
 /* Inputs of each cell: of each step, and one element and one row for all of them. */
 enum { X, SCALE, SHIFT, INPUTS };
@@ -35,6 +35,15 @@ static void build_cell(struct build *build, enum cell cell)
         of = one;
     } else {
         of = build_op(build, CELL_OP_SUB, of, shift, width);
+    }
+    if (cell == PICTURE) { // whole cells are taken by members of a team
+        static const struct cell_picture picture = {.size = {2, 3},
+                                                    .taps = {2, 3},
+                                                    .dilations = {1, 1},
+                                                    .strides = {1, 1},
+                                                    .before = {1, 1},
+                                                    .left = {2, 3}};
+        of = build_picture(build, of, &picture, 2);
     }
     if (cell == BIAS) {
         of = build_op(build, CELL_OP_ADD, of, build_const(build, width), width);
