@@ -198,6 +198,23 @@ static void transpose_four(const float *const in[4], size_t rows, float *out)
     store_four(out + 3 * rows, __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7));
 }
 
+/* Columns of four rows that go together: what is read and what is written is whole or half lines,
+ * of as few streams as there can be, which lie some KiB apart. */
+#define COLS_OF_LONG_ROWS  ((size_t)32)
+#define COLS_OF_SHORT_ROWS ((size_t)8)
+
+/* Four rows from number at[0] on, columns at[1]..at[2]-1. */
+static void transpose_some(const uint32_t dims[3], const float *in, const size_t at[3], float *out)
+{
+    const size_t rows = dims[1];
+    const size_t cols = dims[2];
+    for (size_t c = at[1]; c < at[2]; c += 4) {
+        const float *first = in + at[0] * cols + c;
+        const float *const from[4] = {first, first + cols, first + 2 * cols, first + 3 * cols};
+        transpose_four(from, rows, out + c * rows + at[0]);
+    }
+}
+
 /* Two or three rows, as of a picture's colours: what is stored behind a column is where the next
  * one will be. How many columns are done. */
 static size_t transpose_few(size_t rows, size_t cols, const float *in, float *out)
@@ -219,12 +236,12 @@ static void transpose_floats(const uint32_t dims[3], const float *in, float *out
     const size_t cols = dims[2];
     const size_t rows_by_four = rows / 4 * 4;
     const size_t cols_by_four = cols / 4 * 4;
+    const size_t at_once = cols > rows ? COLS_OF_LONG_ROWS : COLS_OF_SHORT_ROWS;
     for (uint32_t i = 0; i < dims[0]; i++, in += rows * cols, out += rows * cols) {
-        for (size_t c = 0; c < cols_by_four; c += 4) {
+        for (size_t c = 0; c < cols_by_four; c += at_once) {
             for (size_t r = 0; r < rows_by_four; r += 4) {
-                const float *at = in + r * cols + c;
-                const float *const from[4] = {at, at + cols, at + 2 * cols, at + 3 * cols};
-                transpose_four(from, rows, out + c * rows + r);
+                const size_t end = c + at_once < cols_by_four ? c + at_once : cols_by_four;
+                transpose_some(dims, in, (const size_t[]){r, c, end}, out);
             }
         }
         const bool is_few = rows == 2 || rows == 3;

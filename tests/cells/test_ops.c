@@ -497,6 +497,23 @@ START_TEST(test_op_moves)
 }
 END_TEST
 
+/* Of elements and of pairs; dimensions around the blocks in which elements are moved. */
+START_TEST(test_op_transposes)
+{
+    static const uint32_t sizes[] = {1, 2, 3, 4, 9, 37};
+    const uint32_t n = sizeof(sizes) / sizeof(sizes[0]);
+    for (uint32_t i = 0; i < 2 * n; i++) {
+        const uint32_t dims[3] = {1 + i % 3, sizes[_i], sizes[i / 2]};
+        struct build build;
+        build_init(&build, 21);
+        const uint32_t width = dims[0] * dims[1] * dims[2] * (1 + i % 2);
+        const uint32_t x = build_input(&build, CELL_F32, width);
+        build_output(&build, build_transpose(&build, x, dims));
+        assert_everywhere(&build);
+    }
+}
+END_TEST
+
 START_TEST(test_op_casts)
 {
     struct build build;
@@ -613,6 +630,7 @@ int main(void)
     tcase_add_loop_test(tcase, test_op_top, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_take, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_moves, 0, WIDTHS);
+    tcase_add_loop_test(tcase, test_op_transposes, 0, 6);
     tcase_add_test(tcase, test_op_casts);
     tcase_add_loop_test(tcase, test_op_gated_over_an_embedding, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_of_inputs_computed_ahead, 0, WIDTHS);
