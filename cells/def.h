@@ -19,7 +19,7 @@
 #define CELL_OPS_MAX     128u
 #define CELL_INPUTS_MAX  20u
 #define CELL_STATES_MAX  14u /* a transducer's own six, and h and c of four layers */
-#define CELL_OUTPUTS_MAX 8u
+#define CELL_OUTPUTS_MAX 16u
 
 struct cell_def {
     uint32_t n_inputs, n_states, n_values, n_ops, n_outputs;

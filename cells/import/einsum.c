@@ -146,12 +146,23 @@ static enum base_status check_sizes(struct cell__writer *w, const struct equatio
     return BASE_OK;
 }
 
-static enum base_status read_equation(struct cell__writer *w, struct equation *e)
+/* What the node says, up to *end; of no letters there is no memory. */
+static const char *text_of(const struct cell__writer *w, const char **end)
 {
     const struct cell__node node = {.proto = w->proto};
     const Onnx__AttributeProto *text = cell__attr(&node, "equation");
-    const char *at = text == NULL ? "" : (const char *)text->s.data;
-    const char *end = text == NULL ? at : at + text->s.len;
+    if (text == NULL || text->s.len == 0) {
+        *end = "";
+        return *end;
+    }
+    *end = (const char *)text->s.data + text->s.len;
+    return (const char *)text->s.data;
+}
+
+static enum base_status read_equation(struct cell__writer *w, struct equation *e)
+{
+    const char *end = NULL;
+    const char *at = text_of(w, &end);
     uint32_t most = 0;
     *e = (struct equation){.n = (uint32_t)w->proto->n_input};
     for (uint32_t t = 0; t < e->n; t++) {

@@ -376,6 +376,10 @@ bool cell__axis_divide(struct cell__import *im, const struct cell__sym *steps, i
  */
 bool cell__axis_larger(struct cell__import *im, const struct cell__sym *a,
                        const struct cell__sym *b, struct cell__sym *out);
+/* The smaller of a number of steps and of as many of these as go by some whole, as exporters ask
+ * for where the others are cut off: the latter. false: not of these. */
+bool cell__axis_smaller(const struct cell__import *im, const struct cell__sym *a,
+                        const struct cell__sym *b, struct cell__sym *out);
 /* Such a number of steps and some more, or less, as an axis; others are left as they are. */
 void cell__axis_settle(struct cell__import *im, struct cell__sym *steps);
 /* `size` of the steps of an axis whose number a request chooses, at least `needed`: 2 <= size <=

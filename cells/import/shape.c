@@ -229,14 +229,67 @@ static bool make_divided(struct cell__import *im, const struct origin *origin,
     return true;
 }
 
+/* The atoms whose size a request chooses; *stated: the product of the others. */
+static struct cell__axis open_part(const struct cell__import *im, const struct cell__axis *axis,
+                                   int64_t *stated)
+{
+    struct cell__axis open = {.n = 0};
+    *stated = 1;
+    for (uint32_t i = 0; i < axis->n; i++) {
+        const int64_t size = cell__atom_size(im, axis->atoms[i]);
+        if (size < 0) {
+            open.atoms[open.n++] = axis->atoms[i];
+        } else if (!base_i64_mul(*stated, size, stated)) {
+            *stated = -1;
+        }
+    }
+    return open;
+}
+
+/* Steps times what the file states, as of frames that are to be parted: divided by a part of that.
+ */
+static bool divide_stated(const struct cell__import *im, const struct cell__sym *steps, int64_t by,
+                          struct cell__sym *out)
+{
+    int64_t stated = 1;
+    *out = (struct cell__sym){.axis = open_part(im, &steps->axis, &stated)};
+    if (by < 1 || stated < 2 || steps->add % by != 0 ||
+        !base_i64_mul(steps->factor, stated, &out->factor) || out->factor % by != 0) {
+        return false;
+    }
+    out->add = steps->add / by;
+    out->factor /= by;
+    return true;
+}
+
 bool cell__axis_divide(struct cell__import *im, const struct cell__sym *steps, int64_t by,
                        struct cell__sym *out)
 {
+    if (divide_stated(im, steps, by, out)) {
+        return true;
+    }
     // (n + add) / by is (n + add - by) / by + 1
     struct origin origin = {.parts = 1, .add = steps->add - by, .stride = by};
     return steps->factor == 1 && steps->axis.n == 1 && by >= 2 && by <= ADD_MAX &&
            steps->add >= -ADD_MAX && steps->add <= ADD_MAX &&
            find_origin(im, steps->axis.atoms[0], &origin) && make_divided(im, &origin, out);
+}
+
+bool cell__axis_smaller(const struct cell__import *im, const struct cell__sym *a,
+                        const struct cell__sym *b, struct cell__sym *out)
+{
+    const struct cell__sym *frames = a->factor > 1 ? a : b;
+    const struct cell__sym *steps = a->factor > 1 ? b : a;
+    if (frames->factor < 2 || steps->factor != 1 || frames->axis.n != 1 || steps->axis.n != 1 ||
+        frames->add != 0 || steps->add != 0) {
+        return false;
+    }
+    // factor * ((n + add) / factor + 1), where add is at most -factor
+    const struct cell__atom *atom = &im->atoms[cell__atom_root(im, frames->axis.atoms[0])];
+    *out = *frames;
+    return atom->source != CELL__NONE && atom->parts == 1 && atom->stride == frames->factor &&
+           atom->add <= -atom->stride &&
+           cell__atom_root(im, atom->source) == cell__atom_root(im, steps->axis.atoms[0]);
 }
 
 bool cell__axis_larger(struct cell__import *im, const struct cell__sym *a,
@@ -420,23 +473,6 @@ bool cell__axis_has_same_atoms(const struct cell__import *im, const struct cell_
         taken |= k < b->n ? 1u << k : 0;
     }
     return a->n == b->n && taken == (1u << a->n) - 1;
-}
-
-/* The atoms whose size a request chooses; *stated: the product of the others. */
-static struct cell__axis open_part(const struct cell__import *im, const struct cell__axis *axis,
-                                   int64_t *stated)
-{
-    struct cell__axis open = {.n = 0};
-    *stated = 1;
-    for (uint32_t i = 0; i < axis->n; i++) {
-        const int64_t size = cell__atom_size(im, axis->atoms[i]);
-        if (size < 0) {
-            open.atoms[open.n++] = axis->atoms[i];
-        } else if (!base_i64_mul(*stated, size, stated)) {
-            *stated = -1;
-        }
-    }
-    return open;
 }
 
 bool cell__axis_is_as_long(const struct cell__import *im, const struct cell__axis *a,

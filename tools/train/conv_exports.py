@@ -418,6 +418,41 @@ class Frames(nn.Module):
         return self.lstm(x[:, : 2 * pairs].reshape(x.size(0), pairs, 2 * INPUT))[0]
 
 
+class Cut(nn.Module):
+    """an LSTM in both directions, its steps cut to an even number and joined in pairs by half of what is left, a GRU"""
+
+    kind, outputs, least = "features", {"y": {0: "batch", 1: "fewer"}}, 2
+
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(INPUT, HIDDEN // 2, batch_first=True, bidirectional=True)
+        self.gru = nn.GRU(2 * HIDDEN, HIDDEN, batch_first=True)
+
+    def forward(self, x):
+        y = self.lstm(x)[0]
+        y = y[:, : y.size(1) // 2 * 2]
+        return self.gru(y.reshape(y.size(0), y.size(1) // 2, 2 * HIDDEN))[0]
+
+
+class Deltas(nn.Module):
+    """features, their slopes over five steps with the edges repeated, and the slopes of these; an LSTM"""
+
+    kind, outputs = "features", {"y": TIMED}
+
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(3 * INPUT, HIDDEN, batch_first=True)
+        self.register_buffer("kernel", torch.arange(-2.0, 3.0).repeat(INPUT, 1, 1) / 10)
+
+    def slopes(self, x):
+        return functional.conv1d(functional.pad(x, (2, 2), mode="replicate"), self.kernel, groups=INPUT)
+
+    def forward(self, x):
+        y = x.transpose(1, 2)
+        slopes = self.slopes(y)
+        return self.lstm(torch.cat([y, slopes, self.slopes(slopes)], 1).transpose(1, 2))[0]
+
+
 class Taken(nn.Module):
     """a GRU's third step and its last but two, its first four steps, a convolution over some near the end"""
 
@@ -459,7 +494,9 @@ MODULES = {
     "conv_causal": Causal,
     "conv_change": Change,
     "conv_cumulative": Cumulative,
+    "conv_cut": Cut,
     "conv_deep": Deep,
+    "conv_deltas": Deltas,
     "conv_ends": Ends,
     "conv_forecast": Forecast,
     "conv_frames": Frames,
