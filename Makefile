@@ -107,6 +107,7 @@ CELLS_SRCS = \
   cells/import/graph.c \
   cells/import/import.c \
   cells/import/joined.c \
+  cells/import/interpolate.c \
   cells/import/layer_recurrent.c \
   cells/import/layer_tensors.c \
   cells/import/layers.c \

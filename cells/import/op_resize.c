@@ -1,7 +1,7 @@
-/* Resize and Upsample, where each element becomes as many of itself: by the nearest one, a whole
- * number of times, along the steps of a sequence and within a row. What is made of a step are parts
- * of a row, and the steps of the sequence that is left (struct cell_source). */
-#include "cells/import/ops.h"
+/* Resize and Upsample, along the steps of a sequence and within a row: each element as many of
+ * itself, by the nearest one, or elements between two (interpolate.c). What is made of a step are
+ * parts of a row, and the steps of the sequence that is left (struct cell_source). */
+#include "cells/import/interpolate.h"
 #include "cells/import/rows.h"
 
 #include "base/assert.h"
@@ -10,24 +10,7 @@
 
 enum { IN_X, IN_SCALES_10 = 1, IN_SCALES = 2, IN_SIZES = 3 };
 
-/* How many times each axis is repeated. */
-struct repeats {
-    uint32_t rank;
-    int64_t by[CELL_RANK_MAX];
-};
-
 /* ---- Which element is the nearest ---------------------------------------------------------- */
-
-enum where {
-    HALF_PIXEL,
-    PYTORCH_HALF_PIXEL,
-    HALF_PIXEL_SYMMETRIC,
-    ASYMMETRIC,
-    TF_HALF_PIXEL,
-    WHERES
-};
-static const char *const wheres[] = {"half_pixel", "pytorch_half_pixel", "half_pixel_symmetric",
-                                     "asymmetric", "tf_half_pixel_for_nn"};
 
 enum which { PREFER_FLOOR, PREFER_CEIL, FLOOR, CEIL, WHICHS };
 static const char *const whichs[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"};
@@ -45,12 +28,12 @@ static uint32_t word_of(const struct cell__node *node, const char *name, const c
 }
 
 /* Which element is the nearest to output `r` of the n that element 0 becomes. */
-static double nearest_to(enum where where, enum which which, double r, double n)
+static double nearest_to(enum cell__where where, enum which which, double r, double n)
 {
     const double middle = (r + 0.5) / n;
-    const double place = where == ASYMMETRIC      ? r / n
-                         : where == TF_HALF_PIXEL ? middle
-                                                  : middle - 0.5;
+    const double place = where == CELL__ASYMMETRIC      ? r / n
+                         : where == CELL__TF_HALF_PIXEL ? middle
+                                                        : middle - 0.5;
     return which == FLOOR         ? floor(place)
            : which == CEIL        ? ceil(place)
            : which == PREFER_CEIL ? floor(place + 0.5)
@@ -59,17 +42,13 @@ static double nearest_to(enum where where, enum which which, double r, double n)
 
 /* That the nearest to all of what an element becomes is this element. */
 static enum base_status check_nearest(struct cell__import *im, const struct cell__node *node,
-                                      int64_t by)
+                                      const struct cell__resized *resized, int64_t by)
 {
-    const bool is_old = im->opset < 11;
-    const uint32_t where = word_of(node, "coordinate_transformation_mode", wheres, WHERES,
-                                   is_old ? ASYMMETRIC : HALF_PIXEL);
     const uint32_t which =
-        word_of(node, "nearest_mode", whichs, WHICHS, is_old ? FLOOR : PREFER_FLOOR);
-    bool is_repeated = where < WHERES && which < WHICHS;
+        word_of(node, "nearest_mode", whichs, WHICHS, im->opset < 11 ? FLOOR : PREFER_FLOOR);
+    bool is_repeated = resized->where <= CELL__TF_HALF_PIXEL && which < WHICHS;
     for (int64_t r = 0; is_repeated && r < by; r++) {
-        is_repeated =
-            nearest_to((enum where)where, (enum which)which, (double)r, (double)by) == 0.0;
+        is_repeated = nearest_to(resized->where, (enum which)which, (double)r, (double)by) == 0.0;
     }
     return is_repeated
                ? BASE_OK
@@ -150,28 +129,87 @@ static enum base_status read_axes(struct cell__import *im, const struct cell__no
     return BASE_OK;
 }
 
-static enum base_status read_repeats(struct cell__import *im, const struct cell__node *node,
-                                     struct repeats *out)
+/* The scale of an axis, and how long it is then. */
+static enum base_status read_side(struct cell__import *im, const struct cell__axis *axis,
+                                  const struct scales *scales, uint32_t i,
+                                  struct cell__resized_axis *out)
+{
+    const int64_t size = cell__axis_size(im, axis);
+    *out = (struct cell__resized_axis){.size = -1};
+    if (scales->at != NULL) {
+        out->scale = scales->at[i];
+    } else {
+        const struct cell__sym wanted = cell__tensor_sym(scales->sizes, i);
+        const bool is_number = size > 0 && cell__sym_is_number(&wanted);
+        out->scale =
+            is_number ? (float)wanted.add / (float)size : (float)times_of(im, axis, &wanted);
+        out->size = is_number ? wanted.add : -1;
+    }
+    if (!(out->scale > 0.0f && out->scale <= (float)CELL_WINDOW_MAX)) {
+        return cell__refuse(im, "by anything but whole numbers of 1 to %u", CELL_WINDOW_MAX);
+    }
+    out->by = out->scale == floorf(out->scale) ? (int64_t)out->scale : 0;
+    if (size >= 0 && out->size < 0) {
+        out->size = (int64_t)floorf((float)size * out->scale);
+    }
+    return out->size != 0 && out->size <= (int64_t)CELL_WIDTH_MAX
+               ? BASE_OK
+               : cell__refuse(im, "to nothing, or to more than %u elements", CELL_WIDTH_MAX);
+}
+
+static enum base_status read_ways(struct cell__import *im, const struct cell__node *node,
+                                  struct cell__resized *out)
+{
+    static const char *const wheres[] = {[CELL__HALF_PIXEL] = "half_pixel",
+                                         [CELL__PYTORCH_HALF_PIXEL] = "pytorch_half_pixel",
+                                         [CELL__HALF_PIXEL_SYMMETRIC] = "half_pixel_symmetric",
+                                         [CELL__ASYMMETRIC] = "asymmetric",
+                                         [CELL__TF_HALF_PIXEL] = "tf_half_pixel_for_nn",
+                                         [CELL__ALIGN_CORNERS] = "align_corners"};
+    const Onnx__AttributeProto *mode = cell__attr(node, "mode");
+    const Onnx__AttributeProto *policy = cell__attr(node, "keep_aspect_ratio_policy");
+    int64_t flags[2] = {0, 0};
+    out->is_linear = mode != NULL && cell__is_text(mode->s, "linear");
+    out->where =
+        (enum cell__where)word_of(node, "coordinate_transformation_mode", wheres, CELL__WHERES,
+                                  im->opset < 11 ? CELL__ASYMMETRIC : CELL__HALF_PIXEL);
+    BASE_TRY(cell__attr_int(im, node, "antialias", 0, &flags[0]));
+    BASE_TRY(cell__attr_int(im, node, "exclude_outside", 0, &flags[1]));
+    if (mode != NULL && !out->is_linear && !cell__is_text(mode->s, "nearest")) {
+        return cell__refuse(im, "a mode other than nearest and linear");
+    }
+    if ((policy != NULL && !cell__is_text(policy->s, "stretch")) ||
+        (out->is_linear && (flags[0] != 0 || flags[1] != 0))) {
+        return cell__refuse(im, "antialias, exclude_outside or another keep_aspect_ratio_policy "
+                                "than stretch");
+    }
+    return BASE_OK;
+}
+
+static enum base_status read_resized(struct cell__import *im, const struct cell__node *node,
+                                     struct cell__resized *out)
 {
     const struct cell__shape *shape = &cell__input(im, node, IN_X)->shape;
     struct scales scales;
     uint32_t axes[CELL_RANK_MAX];
-    *out = (struct repeats){.rank = shape->rank};
+    *out = (struct cell__resized){.rank = shape->rank};
     for (uint32_t k = 0; k < shape->rank; k++) {
-        out->by[k] = 1;
+        out->axes[k] = (struct cell__resized_axis){.scale = 1.0f, .by = 1};
     }
+    BASE_TRY(read_ways(im, node, out));
     BASE_TRY(read_scales(im, node, &scales));
     BASE_TRY(read_axes(im, node, shape, &scales, axes));
     for (uint32_t i = 0; i < scales.n; i++) {
-        const struct cell__sym wanted =
-            scales.at == NULL ? cell__tensor_sym(scales.sizes, i) : cell__sym_number(0);
-        const float scale =
-            scales.at == NULL ? (float)times_of(im, &shape->axes[axes[i]], &wanted) : scales.at[i];
-        if (!(scale >= 1.0f && scale <= (float)CELL_WINDOW_MAX) || scale != floorf(scale)) {
+        struct cell__resized_axis *axis = &out->axes[axes[i]];
+        BASE_TRY(read_side(im, &shape->axes[axes[i]], &scales, i, axis));
+        if (axis->by == 0 && (!out->is_linear || axis->size < 0)) {
             return cell__refuse(im, "by anything but whole numbers of 1 to %u", CELL_WINDOW_MAX);
         }
-        out->by[axes[i]] = (int64_t)scale;
-        BASE_TRY(check_nearest(im, node, out->by[axes[i]]));
+        if (!out->is_linear) {
+            BASE_TRY(check_nearest(im, node, out, axis->by));
+        } else if (axis->by != 1) {
+            BASE_TRY(cell__check_interpolated(im, out));
+        }
     }
     return BASE_OK;
 }
@@ -179,19 +217,18 @@ static enum base_status read_repeats(struct cell__import *im, const struct cell_
 enum base_status cell__infer_resize(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *x = cell__input(im, node, IN_X);
-    struct repeats repeats;
+    struct cell__resized resized;
     struct cell__shape out = x->shape;
     if (x->kind != CELL__ROWS || x->dtype != CELL__F32) {
         return cell__refuse(im, "of anything but floats that a request has");
     }
-    if (cell__attr(node, "mode") != NULL &&
-        !cell__is_text(cell__attr(node, "mode")->s, "nearest")) {
-        return cell__refuse(im, "a mode other than nearest");
-    }
-    BASE_TRY(read_repeats(im, node, &repeats));
+    BASE_TRY(read_resized(im, node, &resized));
     for (uint32_t k = 0; k < out.rank; k++) {
-        if (repeats.by[k] > 1) {
-            BASE_TRY(cell__axis_parted(im, &x->shape.axes[k], repeats.by[k], 0, &out.axes[k]));
+        const struct cell__resized_axis *axis = &resized.axes[k];
+        if (axis->by > 1) {
+            BASE_TRY(cell__axis_parted(im, &x->shape.axes[k], axis->by, 0, &out.axes[k]));
+        } else if (axis->by == 0) {
+            BASE_TRY(cell__axis_new(im, axis->size, &out.axes[k]));
         }
     }
     cell__set_rows(im, node, 0, CELL__F32, &out);
@@ -219,16 +256,22 @@ static enum base_status repeat_within(struct cell__import *im, const struct cell
     return cell__row_elements(im, *row, &place, at, n, row);
 }
 
-static enum base_status repeat_steps(struct cell__import *im, const struct cell__axis *axis,
-                                     const struct cell__axis *left, int64_t by, uint32_t *row)
+/* Each step as many of itself, or, where these are in the row already, those. */
+static enum base_status part_steps(struct cell__import *im, const struct cell__axis *axis,
+                                   const struct cell__axis *left,
+                                   const struct cell__resized *resized, uint32_t time,
+                                   uint32_t *row)
 {
     uint32_t copies[CELL_WINDOW_MAX];
-    struct cell__steps steps = {.count = 1, .stride = 1, .parts = (uint32_t)by, .is_cut = true};
+    const uint32_t by = (uint32_t)resized->axes[time].by;
+    struct cell__steps steps = {.count = 1, .stride = 1, .parts = by, .is_cut = true};
     base_assert(by <= CELL_WINDOW_MAX);
-    for (int64_t i = 0; i < by; i++) {
+    for (uint32_t i = 0; i < by; i++) {
         copies[i] = *row;
     }
-    BASE_TRY(cell__row_concat(im, copies, (uint32_t)by, row));
+    if (!resized->is_linear) {
+        BASE_TRY(cell__row_concat(im, copies, by, row));
+    }
     return cell__row_copy_steps(im, axis, left, &steps, row);
 }
 
@@ -237,23 +280,27 @@ enum base_status cell__lower_resize(struct cell__import *im, struct cell__node *
     const struct cell__value *x = cell__input(im, node, IN_X);
     const struct cell__shape *left = &cell__output(im, node, 0)->shape;
     struct cell__shape shape = x->shape;
-    struct repeats repeats;
+    struct cell__resized resized;
     uint32_t row = x->row;
     uint32_t time = CELL__NONE;
-    BASE_TRY(read_repeats(im, node, &repeats));
+    BASE_TRY(read_resized(im, node, &resized));
     for (uint32_t k = 0; k < shape.rank; k++) {
-        if (repeats.by[k] == 1) {
+        if (resized.axes[k].by == 1) {
             continue;
         }
         if (cell__axis_times(im, &shape.axes[k]) != 0) {
             time = k;
             continue;
         }
-        BASE_TRY(repeat_within(im, &shape, k, repeats.by[k], &row));
+        BASE_TRY(resized.is_linear ? cell__interpolate_within(im, &shape, k, &resized, &row)
+                                   : repeat_within(im, &shape, k, resized.axes[k].by, &row));
         shape.axes[k] = left->axes[k];
     }
+    if (time != CELL__NONE && resized.is_linear) {
+        BASE_TRY(cell__interpolate_steps(im, &resized, time, &row));
+    }
     if (time != CELL__NONE) {
-        BASE_TRY(repeat_steps(im, &shape.axes[time], &left->axes[time], repeats.by[time], &row));
+        BASE_TRY(part_steps(im, &shape.axes[time], &left->axes[time], &resized, time, &row));
     }
     cell__set_row(im, node, 0, row);
     return BASE_OK;

@@ -215,7 +215,7 @@ static const struct cell__operator operators[] = {
      "extrapolation_value keep_aspect_ratio_policy mode nearest_mode scales ",
      cell__infer_resize, cell__lower_resize,
      "of the nearest element, each a whole number of times, along the steps of a sequence and "
-     "within a row"},
+     "within a row; `linear` too, within a row to any size"},
     {"Round", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
     {"Scan", 1, CELL__OPERANDS_MAX, CELL__OPERANDS_MAX, SCAN_ATTRIBUTES, cell__infer_scan_end,
      cell__lower_scan_end,

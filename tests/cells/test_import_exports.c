@@ -155,6 +155,7 @@ static const struct {
     {"bands_spelled-", CELL_OP_LSTM, 0},
     {"bands_", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
     {"conv_bare-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
+    {"conv_between-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
     {"conv_viewed-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
     {"conv_causal-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
     {"conv_cumulative-", CELL_OP_SELECT, 0}, // sums so far come first

@@ -1,5 +1,6 @@
-/* Resize and Upsample: each element a whole number of times, along the steps, within a row, and
- * both; how files say so; and what is refused. Behind each is a GRU over the mean of a step. */
+/* Resize and Upsample: each element a whole number of times, or elements between two, along the
+ * steps, within a row, and both; how files say so; and what is refused. Behind each is a GRU over
+ * the mean of a step. */
 #include "base/mem.h"
 #include "cells/model.h"
 #include "tests/cells/parse.h"
@@ -206,8 +207,12 @@ START_TEST(test_what_is_refused)
         refuse(BASE_UNIMPLEMENTED, cases[i].why);
     }
     begin(17);
-    onnx_set_string(&builder, add("Resize", "x - scales", both, 4), "mode", "linear");
-    refuse(BASE_UNIMPLEMENTED, "a mode other than nearest");
+    onnx_set_string(&builder, add("Resize", "x - scales", both, 4), "mode", "cubic");
+    refuse(BASE_UNIMPLEMENTED, "a mode other than nearest and linear");
+    begin(18);
+    onnx_set_string(&builder, add("Resize", "x - scales", both, 4), "keep_aspect_ratio_policy",
+                    "not_larger");
+    refuse(BASE_UNIMPLEMENTED, "antialias, exclude_outside or another keep_aspect_ratio_policy");
     begin(17);
     (void)add("Resize", "x", both, 4);
     refuse(BASE_UNIMPLEMENTED, "scales and sizes that are no constant");
@@ -222,6 +227,171 @@ START_TEST(test_what_is_refused)
 }
 END_TEST
 
+/* ---- Elements between two --------------------------------------------------------------------
+ */
+
+/* How many times the steps, how high, and by which scale of the height; 0: as high says. */
+struct between {
+    const char *where;
+    int64_t steps, high;
+    float scale;
+};
+
+/* Where element r of `size` lies among n, by ONNX's Resize. */
+static double place_of(const struct between *how, double r, double n, double size, double scale)
+{
+    const double middle = (r + 0.5) / scale - 0.5;
+    double place = middle;
+    if (strcmp(how->where, "asymmetric") == 0) {
+        place = r / scale;
+    } else if (strcmp(how->where, "half_pixel_symmetric") == 0) {
+        place = n / 2 * (1 - size / (scale * n)) + middle;
+    } else if (strcmp(how->where, "align_corners") == 0) {
+        place = size > 1 ? r * (n - 1) / (size - 1) : 0;
+    } else if (strcmp(how->where, "pytorch_half_pixel") == 0 && size <= 1) {
+        place = 0;
+    }
+    return place < 0 ? 0 : place > n - 1 ? n - 1 : place;
+}
+
+/* Between two of x[n], `stride` apart. */
+static double between_of(const double *x, int64_t n, int64_t stride, double place)
+{
+    const int64_t first = (int64_t)place;
+    const int64_t second = first + 1 < n ? first + 1 : first;
+    const double share = place - (double)first;
+    return (1 - share) * x[first * stride] + share * x[second * stride];
+}
+
+static void compare_between(const struct between *how, const struct replay_tensor *x,
+                            const struct replay_tensor *y)
+{
+    const int64_t time = x->dims[2];
+    const int64_t made = time * how->steps;
+    const double scale = how->scale > 0 ? (double)how->scale : (double)how->high / HEIGHT;
+    ck_assert_int_eq(y->dims[2], made);
+    ck_assert_int_eq(y->dims[3], how->high);
+    for (int64_t i = 0; i < (int64_t)y->count; i++) {
+        const double h = place_of(how, (double)(i % how->high), HEIGHT, (double)how->high, scale);
+        const double t = place_of(how, (double)(i / how->high % made), (double)time, (double)made,
+                                  (double)how->steps);
+        const double *from = x->data + i / how->high / made * time * HEIGHT;
+        double along[STEPS_MAX];
+        for (int64_t k = 0; k < time; k++) {
+            along[k] = between_of(from + k * HEIGHT, HEIGHT, 1, h);
+        }
+        util_assert_close(y->data[i], between_of(along, time, 1, t), 1e-6, 1e-6);
+    }
+}
+
+static void expect_between(const struct between *how)
+{
+    struct base_random random = util_random(2);
+    struct built built;
+    end();
+    load_built(&builder, &built);
+    for (int64_t time = 1; time <= STEPS_MAX; time++) {
+        struct replay_tensor x = {.rank = 4, .dims = {BATCH, CHANNELS, time, HEIGHT}};
+        struct replay_tensor outputs[2] = {{.rank = 0}};
+        x.count = (size_t)(BATCH * CHANNELS * time * HEIGHT);
+        x.data = base_alloc_array(x.count, sizeof(double));
+        ck_assert_ptr_nonnull(x.data);
+        for (size_t i = 0; i < x.count; i++) {
+            x.data[i] = (double)base_random_f32(&random, -2.0f, 2.0f);
+        }
+        replay_run(built.model, &x, outputs);
+        compare_between(how, &x, &outputs[0]);
+        base_free(x.data);
+        base_free(outputs[0].data);
+        base_free(outputs[1].data);
+    }
+    free_built(&builder, &built);
+}
+
+/* The node, by scales, or where there is none of the height by sizes; of the height alone. */
+static Onnx__NodeProto *add_between(const struct between *how)
+{
+    const float scales[] = {1, 1, (float)how->steps, how->scale};
+    const int64_t axis = 3;
+    Onnx__NodeProto *node = NULL;
+    if (how->scale > 0) {
+        node = add("Resize", "x - scales", scales, 4);
+    } else {
+        onnx_constant(&builder, "sizes", onnx_ints(&builder, 1, 1, &how->high));
+        node = onnx_node(&builder, "Resize", "x - - sizes", "y");
+        onnx_set_ints(&builder, node, "axes", 1, &axis);
+    }
+    onnx_set_string(&builder, node, "mode", "linear");
+    onnx_set_string(&builder, node, "coordinate_transformation_mode", how->where);
+    return node;
+}
+
+START_TEST(test_elements_between_two)
+{
+    static const struct between ways[] = {
+        {"half_pixel", 2, 3, 1},
+        {"half_pixel", 3, 3, 1},
+        {"half_pixel", 1, 6, 2},
+        {"half_pixel", 4, 9, 3},
+        {"pytorch_half_pixel", 2, 7, 2.5f},
+        {"pytorch_half_pixel", 1, 1, 0.4f},
+        {"half_pixel_symmetric", 2, 4, 1.5f},
+        {"asymmetric", 3, 6, 2},
+        {"asymmetric", 1, 5, 0},
+        {"align_corners", 1, 7, 0},
+        {"align_corners", 1, 1, 0},
+        {"align_corners", 1, 2, 0.7f},
+        {"half_pixel", 1, 8, 0},
+        {"half_pixel", 1, 2, 0},
+    };
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+        begin(18);
+        (void)add_between(&ways[i]);
+        expect_between(&ways[i]);
+    }
+    // As older files have it.
+    const struct between old = {"asymmetric", 3, 6, 2};
+    begin(9);
+    const float scales[] = {1, 1, 3, 2};
+    onnx_set_string(&builder, add("Upsample", "x scales", scales, 4), "mode", "linear");
+    expect_between(&old);
+}
+END_TEST
+
+START_TEST(test_elements_between_two_that_are_refused)
+{
+    static const struct {
+        struct between how;
+        const char *why;
+    } cases[] = {
+        {{"align_corners", 2, 3, 1}, "along the steps by anything but whole numbers of them"},
+        {{"tf_half_pixel_for_nn", 1, 6, 2}, "by another coordinate_transformation_mode than"},
+        {{"tf_crop_and_resize", 1, 6, 2}, "by another coordinate_transformation_mode than"},
+        {{"half_pixel", 1, 0, 1e-3f}, "to nothing, or to more than 1048576 elements"},
+        {{"half_pixel", 1, 0, -1}, "by anything but whole numbers of 1 to 4096"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        begin(18);
+        const float scales[] = {1, 1, (float)cases[i].how.steps, cases[i].how.scale};
+        Onnx__NodeProto *node = add("Resize", "x - scales", scales, 4);
+        onnx_set_string(&builder, node, "mode", "linear");
+        onnx_set_string(&builder, node, "coordinate_transformation_mode", cases[i].how.where);
+        refuse(BASE_UNIMPLEMENTED, cases[i].why);
+    }
+    static const char *const flags[] = {"antialias", "exclude_outside"};
+    for (size_t i = 0; i < 2; i++) {
+        const struct between how = {"half_pixel", 2, 3, 1};
+        begin(18);
+        onnx_set_int(&builder, add_between(&how), flags[i], 1);
+        refuse(BASE_UNIMPLEMENTED, "antialias, exclude_outside or another");
+    }
+    const float scales[] = {1, 1, 1.5f, 1};
+    begin(18);
+    onnx_set_string(&builder, add("Resize", "x - scales", scales, 4), "mode", "linear");
+    refuse(BASE_UNIMPLEMENTED, "by anything but whole numbers of 1 to 4096");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("import_resize");
@@ -231,6 +401,8 @@ int main(void)
     tcase_add_test(tcase, test_sizes);
     tcase_add_test(tcase, test_ways_to_say_the_nearest);
     tcase_add_test(tcase, test_what_is_refused);
+    tcase_add_test(tcase, test_elements_between_two);
+    tcase_add_test(tcase, test_elements_between_two_that_are_refused);
     suite_add_tcase(suite, tcase);
     return util_run(suite);
 }

@@ -453,6 +453,21 @@ class Deltas(nn.Module):
         return self.lstm(torch.cat([y, slopes, self.slopes(slopes)], 1).transpose(1, 2))[0]
 
 
+class Between(nn.Module):
+    """a GRU, twice as many steps between its own, a convolution over them, another GRU"""
+
+    kind, outputs = "features", {"y": {0: "batch", 1: "more"}}
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.conv = nn.GRU(INPUT, HIDDEN, batch_first=True), nn.Conv1d(HIDDEN, 5, 3, padding=1)
+        self.second = nn.GRU(5, HIDDEN, batch_first=True)
+
+    def forward(self, x):
+        y = functional.interpolate(self.first(x)[0].transpose(1, 2), scale_factor=2, mode="linear")
+        return self.second(self.conv(y).transpose(1, 2))[0]
+
+
 class Taken(nn.Module):
     """a GRU's third step and its last but two, its first four steps, a convolution over some near the end"""
 
@@ -491,6 +506,7 @@ MODULES = {
     "conv_attended": Attended,
     "conv_bare": Bare,
     "conv_behind": Behind,
+    "conv_between": Between,
     "conv_causal": Causal,
     "conv_change": Change,
     "conv_cumulative": Cumulative,

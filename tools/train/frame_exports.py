@@ -156,6 +156,20 @@ class Grown(Frames):
         super().__init__(nn.Sequential(*path), 80)
 
 
+class Between(Frames):
+    """an hourglass that grows back by elements between two, to twice the size and then to the first"""
+
+    frame_shape = (1, 9, 8)
+
+    def __init__(self):
+        between = {"mode": "bilinear", "align_corners": True}
+        path = [
+            nn.Conv2d(1, 3, 3, 2, 1), nn.ReLU(), nn.Upsample(scale_factor=2, mode="bilinear"),
+            nn.Conv2d(3, 2, 3, padding=1), nn.Upsample((9, 8), **between),
+        ]  # fmt: skip
+        super().__init__(nn.Sequential(*path), 144)
+
+
 class Doubled(Frames):
     """twice to half the size, and back by transposed convolutions with strides, as autoencoders of frames"""
 
@@ -217,6 +231,7 @@ class ConvSteps(ConvCell):
 
 MODULES = {
     "frames": Plain,
+    "frames_between": Between,
     "frames_cell": ConvCell,
     "frames_depthwise": Depthwise,
     "frames_dilated": Dilated,
