@@ -12,10 +12,13 @@
 /* Places that go through the kernel at once: whole tiles of 4, 6, 8 and 12. */
 #define AT_ONCE 576u
 
-/* Floats of the copied lines, so that they stay in L2; but of at least so many lines of places, of
- * which neighbours are copied twice. */
-#define COPIED_FLOATS    65536u
-#define COPIED_LINES_MIN 4u
+/* Floats of the copied lines, so that they stay in L2; where weights do not, a part of these, so
+ * that they are read for some places. But of at least so many lines of places, of which neighbours
+ * are copied twice. */
+#define COPIED_FLOATS     65536u
+#define COPIED_FLOATS_MAX 262144u
+#define COPIED_PART       16u
+#define COPIED_LINES_MIN  4u
 
 /* ---- At load -------------------------------------------------------------------------------- */
 
@@ -65,6 +68,15 @@ static enum base_status plan_pieces(struct base_arena *arena, const struct cell_
     return BASE_OK;
 }
 
+static size_t copied_floats(size_t weights, size_t least)
+{
+    const size_t part = weights / COPIED_PART;
+    const size_t floats = part < COPIED_FLOATS       ? COPIED_FLOATS
+                          : part < COPIED_FLOATS_MAX ? part
+                                                     : COPIED_FLOATS_MAX;
+    return least > floats ? least : floats;
+}
+
 static enum base_status plan_picture(struct base_arena *arena, const struct cell_program_op *op,
                                      struct cell_convolution *convolution)
 {
@@ -81,7 +93,7 @@ static enum base_status plan_picture(struct base_arena *arena, const struct cell
         const uint32_t most =
             picture->left[0] < COPIED_LINES_MIN ? picture->left[0] : COPIED_LINES_MIN;
         const size_t least = lines_of(convolution, picture, most) * convolution->line;
-        convolution->room = least > COPIED_FLOATS ? least : COPIED_FLOATS;
+        convolution->room = copied_floats((size_t)op->linear.inputs * op->linear.outputs, least);
     }
     return plan_pieces(arena, picture, channels, convolution);
 }

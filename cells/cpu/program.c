@@ -253,30 +253,45 @@ static void place_outputs(struct cell_program *program)
     }
 }
 
-/* Of weights that a block of rows shares, and each row of patches reads anew. */
-static size_t shared_bytes(const struct cell_op *op)
-{
-    return op->kind == CELL_OP_LINEAR && op->patches == 0
-               ? (size_t)op->weights[0].rows * op->weights[0].cols * sizeof(float)
-               : 0;
-}
+/* Bytes of the weights of LINEARs: of those over whole rows, and of those over patches of them. */
+struct linear_bytes {
+    bool has_pictures;
+    size_t of_rows, of_patches;
+};
 
-/* Whether a row's values, row_bytes, are more than the weights of products that rows share: a
- * picture's places are rows enough for a kernel. */
-static bool takes_cells(const struct cell_program *program, size_t row_bytes)
+static struct linear_bytes count_linear(const struct cell_def *def)
 {
-    const struct cell_def *def = &program->type->def;
-    bool has_pictures = false;
-    size_t shared = 0;
+    struct linear_bytes bytes = {.has_pictures = false};
     for (uint32_t o = 0; o < def->n_ops; o++) {
-        has_pictures = has_pictures || cell_op_has_picture(&def->ops[o]);
-        shared += shared_bytes(&def->ops[o]);
+        const struct cell_op *op = &def->ops[o];
+        const size_t n = op->kind != CELL_OP_LINEAR
+                             ? 0
+                             : (size_t)op->weights[0].rows * op->weights[0].cols * sizeof(float);
+        bytes.has_pictures = bytes.has_pictures || cell_op_has_picture(op);
+        *(op->patches > 0 ? &bytes.of_patches : &bytes.of_rows) += n;
     }
-    return has_pictures && def->n_states == 0 && shared < row_bytes;
+    return bytes;
 }
 
-/* A block has at least so many rows as products are fast with; where its cells are taken, one,
- * which stays in L2. */
+/* Rows that a block has at least, so that weights are not read for too few. A picture's places are
+ * rows enough for a kernel: where a row's values, row_bytes, are more than the weights of other
+ * products, members take cells, and a block is a single row, which stays in L2; or as many as bring
+ * reading the weights down to what reading and writing the values costs. */
+static size_t least_rows(struct cell_program *program, size_t row_bytes)
+{
+    const struct linear_bytes bytes = count_linear(&program->type->def);
+    program->takes_cells =
+        bytes.has_pictures && program->type->def.n_states == 0 && bytes.of_rows < row_bytes;
+    if (!program->takes_cells) {
+        return BLOCK_ROWS_MIN;
+    }
+    size_t rows = 1; // a power of two, so that members' shares are blocks of as many more often
+    while (rows < BLOCK_ROWS_MIN && rows * 2 * row_bytes < bytes.of_patches) {
+        rows *= 2;
+    }
+    return rows;
+}
+
 static void choose_block(struct cell_program *program)
 {
     size_t row_bytes = 0;
@@ -285,10 +300,9 @@ static void choose_block(struct cell_program *program)
             row_bytes += value_bytes(program->values[v].shape);
         }
     }
-    program->takes_cells = takes_cells(program, row_bytes);
-    const size_t least = program->takes_cells ? 1 : BLOCK_ROWS_MIN;
+    program->rows_least = (uint32_t)least_rows(program, row_bytes);
     size_t rows = row_bytes == 0 ? CELL_BATCH_ROWS_MAX : BLOCK_BYTES / row_bytes;
-    rows = rows < least ? least : rows;
+    rows = rows < program->rows_least ? program->rows_least : rows;
     rows = rows > CELL_BATCH_ROWS_MAX ? CELL_BATCH_ROWS_MAX : rows;
     program->block_rows = (uint32_t)rows;
 }

@@ -186,6 +186,7 @@ struct cell_program {
     bool ends_on_panels; /* values shared by panels are still without a barrier at the end */
     bool settles;        /* what is emitted may be overwritten by the next step: barrier after it */
     uint32_t block_rows; /* rows that run through the ops together */
+    uint32_t rows_least; /* of these so many at the least, where there are as many */
     bool takes_cells;    /* whole ones, by single members, where there are several; taking.h */
     size_t patches_at;   /* in scratch: rows of patches.c */
     uint32_t pairs_max;  /* children of a row that tree.c takes together at most; 0: without */

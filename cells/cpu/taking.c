@@ -6,7 +6,8 @@
 
 #include <stdatomic.h>
 
-/* Of a batch each member takes its share in so many turns at the least. */
+/* Of a batch each member takes its share in so many turns at the least, unless weights would be
+ * read for too few. */
 #define TURNS_MIN 4u
 
 /* Member 0 works with what it works with in the team, whose rows of scratch all share. */
@@ -55,11 +56,18 @@ bool cell_taking_begin(struct cell_run *run, uint32_t queue)
     return true;
 }
 
+static uint32_t cells_at_once(const struct cell_run *run)
+{
+    const struct cell_program *program = run->program;
+    const uint32_t share = (run->n_cells + run->members - 1) / run->members;
+    const uint32_t least = program->rows_least < share ? program->rows_least : share;
+    const uint32_t n = share / TURNS_MIN > least ? share / TURNS_MIN : least;
+    return n < program->block_rows ? n : program->block_rows;
+}
+
 void cell_taking_run(const struct cell_run *run, struct cell_team *team, uint32_t member)
 {
-    const uint32_t share = run->n_cells / run->members / TURNS_MIN;
-    const uint32_t most = run->program->block_rows;
-    const uint32_t at_once = share == 0 ? 1 : share < most ? share : most;
+    const uint32_t at_once = cells_at_once(run);
     struct cell_run own = *run;
     own.members = 1;
     own.spaces = run->taking->spaces[member];

@@ -13,8 +13,8 @@
 
 enum { CELLS_MAX = 40, LATE_US = 3000 };
 
-/* What is about pictures, and what of it is not taken. */
-enum { PICTURES, WIDE, WITH_STATE, NO_PICTURE, KINDS };
+/* What is about pictures, the second with more weights than values; and what of it is not taken. */
+enum { PICTURES, HEAVY, TAKEN, WIDE = TAKEN, WITH_STATE, NO_PICTURE, KINDS };
 
 static const struct cell_picture picture = {.size = {6, 5},
                                             .taps = {3, 3},
@@ -23,13 +23,26 @@ static const struct cell_picture picture = {.size = {6, 5},
                                             .before = {1, 1},
                                             .left = {6, 5}};
 
+static const struct cell_picture small = {.size = {2, 2},
+                                          .taps = {3, 3},
+                                          .dilations = {1, 1},
+                                          .strides = {1, 1},
+                                          .before = {1, 1},
+                                          .left = {2, 2}};
+
+static uint32_t build_front(struct build *build, uint32_t kind, uint32_t x)
+{
+    return kind == NO_PICTURE ? build_op(build, CELL_OP_TANH, x, UINT32_MAX, 60)
+           : kind == HEAVY    ? build_picture(build, x, &small, 64)
+                              : build_picture(build, x, &picture, 3);
+}
+
 static void build_cell(struct build *build, uint32_t kind)
 {
     build_init(build, 5);
     const uint32_t x = build_input(build, CELL_F32, 60);
     const uint32_t h = kind == WITH_STATE ? build_state(build, CELL_F32, 30) : 0;
-    uint32_t of = kind == NO_PICTURE ? build_op(build, CELL_OP_TANH, x, UINT32_MAX, 60)
-                                     : build_picture(build, x, &picture, 3);
+    uint32_t of = build_front(build, kind, x);
     of = build_op(build, CELL_OP_RELU, of, UINT32_MAX, build->def.values[of].width);
     if (kind == WIDE) { // its weights are more than its values
         of = build_linear(build, of, 64, true);
@@ -91,15 +104,15 @@ static void release_chains(void)
     }
 }
 
-/* _i: of members; each of them late in turn, and nobody. */
+/* _i: 2 or 3 members, and what; each of them late in turn, and nobody. */
 START_TEST(test_taken_cells_are_those_of_one_thread)
 {
-    const uint32_t members = (uint32_t)_i;
+    const uint32_t members = 2 + (uint32_t)_i / TAKEN;
     static uint8_t *wanted[CELLS_MAX];
     struct build build;
     struct rig alone;
     struct rig rig;
-    build_cell(&build, PICTURES);
+    build_cell(&build, (uint32_t)_i % TAKEN);
     rig_init(&alone, "cpu", NULL, 0, &build.def);
     ck_assert_ptr_null(taking_of(&alone));
     init_chains(&alone);
@@ -157,7 +170,8 @@ START_TEST(test_whose_cells_are_taken)
     struct rig rig;
     build_cell(&build, (uint32_t)_i);
     rig_init(&rig, "cpu", NULL, 2, &build.def);
-    ck_assert((taking_of(&rig) != NULL) == (_i == PICTURES));
+    ck_assert((taking_of(&rig) != NULL) == (_i < TAKEN));
+    ck_assert_uint_eq(cell_cpu__program(rig.device, rig.type)->rows_least, _i == PICTURES ? 1 : 16);
     rig_release(&rig);
     build_release(&build);
 }
@@ -168,7 +182,7 @@ int main(void)
     Suite *suite = suite_create("taking");
     TCase *tcase = tcase_create("taking");
     tcase_set_timeout(tcase, 60);
-    tcase_add_loop_test(tcase, test_taken_cells_are_those_of_one_thread, 2, 4);
+    tcase_add_loop_test(tcase, test_taken_cells_are_those_of_one_thread, 0, 2 * TAKEN);
     tcase_add_test(tcase, test_few_cells_are_not_taken);
     tcase_add_loop_test(tcase, test_whose_cells_are_taken, 0, KINDS);
     suite_add_tcase(suite, tcase);
