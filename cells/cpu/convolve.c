@@ -178,9 +178,12 @@ static uint32_t places_that_fit(const struct cell_program_op *op, const struct b
                                 uint32_t at, uint32_t n)
 {
     const struct cell_convolution *convolution = op->convolution;
+    if (convolution->is_in_place) {
+        return n;
+    }
     const size_t lines = (convolution->room - block->copied) / convolution->line;
-    if (convolution->is_in_place ||
-        lines_of(convolution, &op->op->picture, (at + n - 1) / convolution->of_line + 1) <= lines) {
+    const uint32_t wanted = (at + n - 1) / convolution->of_line + 1;
+    if (lines_of(convolution, &op->op->picture, wanted) <= lines) {
         return n;
     }
     if (lines < convolution->reach) {
