@@ -1,5 +1,6 @@
 /* What the places of a picture read (cells/op.h, struct cell_picture), gathered to rows of a
- * product. Any thread; a copy of each element as often as it is read. */
+ * product: for kernels that do not read them where they stand (convolve.h), those of fewer bits and
+ * of libraries. Any thread; a copy of each element as often as it is read. */
 #ifndef CELLS_CPU_PICTURE_H
 #define CELLS_CPU_PICTURE_H
 
