@@ -114,6 +114,7 @@ CELLS_SRCS = \
   cells/import/op_activation.c \
   cells/import/op_attend.c \
   cells/import/op_bands.c \
+  cells/import/op_clip.c \
   cells/import/op_compare.c \
   cells/import/op_conv.c \
   cells/import/op_conv_transpose.c \

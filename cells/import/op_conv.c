@@ -1,10 +1,11 @@
 /* Convolutions along the steps of a sequence (ONNX Conv of rank 3), also of pictures whose columns
- * or rows are the steps (rank 4), and BatchNormalization. A step reads a window of the steps around
- * it (op_window.c): rows that lie behind each other in memory are one wide row to it, so the
- * convolution is one product and nothing is copied. Along the other axis of a picture each place of
- * a row is one more row of that product (LINEAR's patches), once the window is turned so that the
- * steps of a place lie together. Of a dilated one the window's steps are read apart; a depthwise
- * one is a sum of products element by element. Between groups of several channels stand zeros. */
+ * or rows are the steps (rank 4), of clips (rank 5, op_clip.c), and BatchNormalization. A step
+ * reads a window of the steps around it (op_window.c): rows that lie behind each other in memory
+ * are one wide row to it, so the convolution is one product and nothing is copied. Along the other
+ * axis of a picture each place of a row is one more row of that product (LINEAR's patches), once
+ * the window is turned so that the steps of a place lie together. Of a dilated one the window's
+ * steps are read apart; a depthwise one is a sum of products element by element. Between groups of
+ * several channels stand zeros. */
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 
@@ -78,13 +79,16 @@ static enum base_status check_weights(struct cell__import *im, const struct cell
 }
 
 enum base_status cell__conv_operands(struct cell__import *im, const struct cell__node *node,
-                                     int64_t *channels, int64_t *groups)
+                                     uint32_t rank_most, int64_t *channels, int64_t *groups)
 {
     const struct cell__value *x = cell__input(im, node, IN_X);
     const struct cell__value *w = cell__input(im, node, IN_W);
-    if (x->kind != CELL__ROWS || x->dtype != CELL__F32 || x->shape.rank < 3 || x->shape.rank > 4) {
-        return cell__refuse(im, "of anything but floats [batch, channels, steps], or with one more "
-                                "axis");
+    if (x->kind != CELL__ROWS || x->dtype != CELL__F32 || x->shape.rank < 3 ||
+        x->shape.rank > rank_most) {
+        return cell__refuse(im,
+                            "of anything but floats [batch, channels, steps], or with up to %u "
+                            "more axes",
+                            rank_most - 3);
     }
     if (w->kind != CELL__CONST || w->dtype != CELL__F32 || w->tensor.rank != x->shape.rank) {
         return cell__refuse(im, "weights that are no constant of floats, of rank %u",
@@ -115,7 +119,7 @@ static enum base_status read_conv(struct cell__import *im, const struct cell__no
 {
     const struct cell__value *w = cell__input(im, node, IN_W);
     *conv = (struct conv){.place = 0};
-    BASE_TRY(cell__conv_operands(im, node, &conv->of.channels, &conv->of.groups));
+    BASE_TRY(cell__conv_operands(im, node, 5, &conv->of.channels, &conv->of.groups));
     conv->of.filters = w->tensor.dims[0];
     conv->of.w = w->tensor.data;
     if (conv->of.groups < 1) {
@@ -403,6 +407,11 @@ static enum base_status lower(struct cell__import *im, struct cell__node *node, 
     conv->of.is_depthwise = conv->of.groups > 1 && conv->of.groups == conv->of.channels &&
                             conv->of.filters == conv->of.channels;
     conv->of.windows.takes_within = true;
+    if (conv->of.windows.n == 3) {
+        BASE_TRY(cell__row_clip_conv(im, node, &conv->of, &row));
+        cell__set_row(im, node, 0, row);
+        return BASE_OK;
+    }
     BASE_TRY(cell__check_windows(im, node, &conv->of.windows));
     BASE_TRY(conv->of.windows.is_picture   ? cell__row_picture_conv(im, &conv->of, &row)
              : conv->of.windows.within > 0 ? lower_within(im, node, conv, &row)

@@ -80,7 +80,7 @@ static enum base_status read_node(struct cell__import *im, const struct cell__no
 {
     const struct cell__value *w = cell__input(im, node, IN_W);
     *conv = (struct transposed){.channels = 0};
-    BASE_TRY(cell__conv_operands(im, node, &conv->channels, &conv->groups));
+    BASE_TRY(cell__conv_operands(im, node, 4, &conv->channels, &conv->groups));
     BASE_TRY(check_weights(im, w, conv));
     conv->w = w->tensor.data;
     conv->filters = w->tensor.dims[1] * conv->groups;

@@ -63,9 +63,9 @@ enum base_status cell__infer_pool(struct cell__import *im, struct cell__node *no
 {
     const struct cell__value *x = cell__input(im, node, 0);
     struct pool pool;
-    if (x->kind != CELL__ROWS || x->dtype != CELL__F32 || x->shape.rank < 3 || x->shape.rank > 4) {
-        return cell__refuse(im, "of anything but floats [batch, channels, steps], or with one more "
-                                "axis");
+    if (x->kind != CELL__ROWS || x->dtype != CELL__F32 || x->shape.rank < 3 || x->shape.rank > 5) {
+        return cell__refuse(im, "of anything but floats [batch, channels, steps], or with up to 2 "
+                                "more axes");
     }
     BASE_TRY(read_pool(im, node, &pool));
     return cell__infer_windows(im, node, &pool.windows, 0);
@@ -278,39 +278,58 @@ static enum base_status lower_side(struct cell__import *im, const struct pool *p
                         : cell__row_pair(im, CELL_OP_DIV, plane->row, numbers, &plane->row);
 }
 
-/* A row [channels][height][width], of which both lie within it: one axis after the other. */
-static enum base_status lower_sides(struct cell__import *im, const struct pool *pool, uint32_t *row)
+/* Axes within a row [channels][..], outermost first. */
+struct sides {
+    uint32_t n;
+    struct side at[3];
+    uint32_t sizes[3];
+};
+
+/* One axis after the other, each in turn the outermost of all. */
+static enum base_status lower_sides(struct cell__import *im, const struct pool *pool,
+                                    const struct sides *sides, uint32_t *row)
 {
-    const struct cell__windows *all = &pool->windows;
-    uint32_t sizes[2];
-    uint32_t left[2];
-    cell__window_sides(all, sizes, left);
-    const struct side down = {&all->at[0], left[0]};
-    const struct side across = {&all->at[1], left[1]};
-    const uint32_t inside[3] = {1, all->channels, sizes[0] * sizes[1]};
-    const uint32_t turned[3] = {1, left[0], sizes[1]};
-    const uint32_t back[3] = {1, left[1], left[0]};
-    const uint32_t outside[3] = {1, left[0] * left[1], all->channels};
-    struct cell__plane plane = {.height = sizes[0], .width = sizes[1] * all->channels};
+    const uint32_t width = im->rows[*row].value.width;
+    const uint32_t inside[3] = {1, pool->windows.channels, width / pool->windows.channels};
+    uint32_t done = 1; /* elements of the axes before this one, which stand behind it */
+    struct cell__plane plane;
     BASE_TRY(cell__row_transpose(im, *row, inside, &plane.row));
-    BASE_TRY(lower_side(im, pool, &down, &plane));
-    BASE_TRY(cell__row_transpose(im, plane.row, turned, &plane.row));
-    plane.height = sizes[1];
-    plane.width = left[0] * all->channels;
-    BASE_TRY(lower_side(im, pool, &across, &plane));
-    BASE_TRY(cell__row_transpose(im, plane.row, back, row));
+    for (uint32_t i = 0; i < sides->n; i++) {
+        const uint32_t turned[3] = {1, done, sides->sizes[i]};
+        BASE_TRY(cell__row_transpose(im, plane.row, turned, &plane.row));
+        plane.height = sides->sizes[i];
+        plane.width = im->rows[plane.row].value.width / plane.height;
+        BASE_TRY(lower_side(im, pool, &sides->at[i], &plane));
+        done *= sides->at[i].left;
+    }
+    *row = plane.row; // [last axis] .. [first axis][channels]
+    for (uint32_t i = sides->n; i-- > 1;) {
+        uint32_t before = 1;
+        for (uint32_t k = 0; k < i; k++) {
+            before *= sides->at[k].left;
+        }
+        const uint32_t back[3] = {1, sides->at[i].left, before};
+        BASE_TRY(cell__row_transpose(im, *row, back, row));
+    }
+    const uint32_t outside[3] = {1, done, pool->windows.channels};
     return cell__row_transpose(im, *row, outside, row);
 }
 
 static enum base_status lower_picture(struct cell__import *im, const struct pool *pool,
                                       uint32_t *row)
 {
+    const struct cell__windows *all = &pool->windows;
     uint32_t largest = *row;
     if (pool->is_max) {
-        BASE_TRY(cell__row_picture_largest(im, &pool->windows, &largest));
+        BASE_TRY(cell__row_picture_largest(im, all, &largest));
     }
     if (!pool->is_max || largest == CELL__NONE) {
-        return lower_sides(im, pool, row);
+        uint32_t left[2];
+        struct sides sides = {.n = 2};
+        cell__window_sides(all, sides.sizes, left);
+        sides.at[0] = (struct side){&all->at[0], left[0]};
+        sides.at[1] = (struct side){&all->at[1], left[1]};
+        return lower_sides(im, pool, &sides, row);
     }
     *row = largest;
     return BASE_OK;
@@ -332,12 +351,38 @@ static enum base_status lower_timed(struct cell__import *im, const struct pool *
     return cell__plane_row(im, &plane, row);
 }
 
+/* Of three axes: all within the row, or the picture of each step and then the steps. */
+static enum base_status lower_clip(struct cell__import *im, const struct cell__node *node,
+                                   struct pool *pool, uint32_t *row)
+{
+    const struct cell__windows *all = &pool->windows;
+    struct pool pictures = *pool;
+    struct cell__windows *of = &pictures.windows;
+    BASE_TRY(cell__check_clip(im, node, &pool->windows, of));
+    if (all->within > 0) {
+        const struct sides sides = {.n = 3,
+                                    .at = {{&all->at[0], all->within_left},
+                                           {&all->at[1], of->within_left},
+                                           {&all->at[2], of->height_left}},
+                                    .sizes = {all->within, of->within, of->height}};
+        return lower_sides(im, pool, &sides, row);
+    }
+    pool->window = all->at[0];
+    BASE_TRY(lower_picture(im, &pictures, row));
+    return cell__window_is_step(&pool->window) ? BASE_OK : lower_steps(im, pool, row);
+}
+
 enum base_status cell__lower_pool(struct cell__import *im, struct cell__node *node)
 {
     struct pool pool;
     uint32_t row = cell__input(im, node, 0)->row;
     BASE_TRY(read_pool(im, node, &pool));
     pool.windows.takes_within = true;
+    if (pool.windows.n == 3) {
+        BASE_TRY(lower_clip(im, node, &pool, &row));
+        cell__set_row(im, node, 0, row);
+        return BASE_OK;
+    }
     BASE_TRY(cell__check_windows(im, node, &pool.windows));
     pool.window = pool.windows.at[pool.windows.time];
     BASE_TRY(pool.windows.within > 0 ? lower_picture(im, &pool, &row)

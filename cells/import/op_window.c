@@ -193,7 +193,7 @@ static enum base_status read_windows(struct cell__import *im, const struct cell_
                                      struct cell__windows *windows)
 {
     const struct cell__shape *shape = &cell__input(im, node, 0)->shape;
-    base_assert(shape->rank == 3 || shape->rank == 4);
+    base_assert(shape->rank >= 3 && shape->rank <= 5);
     *windows = (struct cell__windows){.n = shape->rank - 2};
     for (uint32_t i = 0; i < windows->n; i++) {
         const struct spatial spatial = {i, windows->n, cell__axis_size(im, &shape->axes[2 + i])};
@@ -334,6 +334,7 @@ enum base_status cell__check_windows(struct cell__import *im, const struct cell_
         return cell__refuse(im, "over an axis that is not the time of a recurrent node");
     }
     uint32_t height = 5 - axis;
+    base_assert(windows->n <= 2);
     if (is_within && windows->n == 1) {
         height = axis;
         stay_within(windows);
@@ -352,6 +353,38 @@ enum base_status cell__check_windows(struct cell__import *im, const struct cell_
     return (int64_t)windows->channels == cell__axis_size(im, &x->shape.axes[1])
                ? BASE_OK
                : cell__refuse(im, "of a row that has more features than its channels");
+}
+
+enum base_status cell__check_clip(struct cell__import *im, const struct cell__node *node,
+                                  struct cell__windows *windows, struct cell__windows *sides)
+{
+    const struct cell__value *x = cell__input(im, node, 0);
+    const struct cell__shape *left = &cell__output(im, node, 0)->shape;
+    const struct cell__row *row = &im->rows[x->row];
+    const uint32_t times = cell__axis_times(im, &x->shape.axes[2]);
+    const bool is_along = row->times == times && im->scan == CELL__NONE && !im->feeds_back;
+    uint32_t width = 0;
+    base_assert(windows->n == 3);
+    BASE_TRY(cell__shape_width(im, &x->shape, &width));
+    if ((times != 0 && !is_along) || row->value.width != width) {
+        return cell__refuse(im, "over an axis that is not the time of a recurrent node");
+    }
+    windows->time = 0;
+    if (times == 0) {
+        BASE_TRY(height_of(im, &x->shape.axes[2], &windows->within));
+        BASE_TRY(height_of(im, &left->axes[2], &windows->within_left));
+    } else {
+        BASE_TRY(check_time(im, &x->shape.axes[2], &left->axes[2], &windows->at[0]));
+    }
+    *sides =
+        (struct cell__windows){.n = 2, .at = {windows->at[1], windows->at[2]}, .is_picture = true};
+    BASE_TRY(height_of(im, &x->shape.axes[3], &sides->within));
+    BASE_TRY(height_of(im, &left->axes[3], &sides->within_left));
+    BASE_TRY(height_of(im, &x->shape.axes[4], &sides->height));
+    BASE_TRY(height_of(im, &left->axes[4], &sides->height_left));
+    const uint32_t frames = times == 0 ? windows->within : 1;
+    sides->channels = windows->channels = width / sides->within / sides->height / frames;
+    return BASE_OK;
 }
 
 /* One of both is called the time, the other the height. */

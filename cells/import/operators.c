@@ -31,8 +31,9 @@ static const struct cell__operator operators[] = {
     {"AveragePool", 1, 1, 1,
      " auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides ", cell__infer_pool,
      cell__lower_pool,
-     "along the steps of a sequence, of rank 3, or of rank 4 with one more axis of a fixed "
-     "size; not beside sequence_lens; or within each step, along one axis or both"},
+     "along the steps of a sequence, of rank 3, or of rank 4 and 5 with one or two more axes of "
+     "fixed sizes (of rank 5 the steps come first); not beside sequence_lens; or within each step, "
+     "along one to three axes"},
     {"BatchNormalization", 5, 5, 5, " epsilon momentum spatial training_mode ",
      cell__infer_batch_norm, cell__lower_batch_norm,
      "inference; constants, or one float a row (a layer normalisation)"},
@@ -60,7 +61,7 @@ static const struct cell__operator operators[] = {
     {"ConvTranspose", 2, 3, 1,
      " auto_pad dilations group kernel_shape output_padding output_shape pads strides ",
      cell__infer_conv_transpose, cell__lower_conv_transpose,
-     "as AveragePool; of steps whose number a request chooses no output_shape"},
+     "as AveragePool, of rank 3 and 4; of steps whose number a request chooses no output_shape"},
     {"Cos", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
     {"Cosh", 1, 1, 1, " ", cell__infer_written, cell__lower_branch, "float32, within 5e-6"},
     {"CumSum", 2, 2, 1, " exclusive reverse ", cell__infer_cumsum, cell__lower_cumsum,
@@ -106,7 +107,7 @@ static const struct cell__operator operators[] = {
     {"Gemm", 2, 3, 1, " alpha beta transA transB ", cell__infer_gemm, cell__lower_gemm,
      "constant weights; C constant, or rows; not transA"},
     {"GlobalAveragePool", 1, 1, 1, " ", cell__infer_reduce, cell__lower_reduce,
-     "over the steps of a sequence, of rank 4 over its height too"},
+     "over the steps of a sequence, of rank 4 and 5 over the other axes too"},
     {"GlobalMaxPool", 1, 1, 1, " ", cell__infer_reduce, cell__lower_reduce, "as GlobalAveragePool"},
     {"Greater", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},
     {"GreaterOrEqual", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},

@@ -256,11 +256,11 @@ struct cell__window {
 #define CELL__WITHIN_LEFT_MAX 2u
 #define CELL__WITHIN_MAX      32u
 
-/* Those of a node of rank 3 or 4, [batch, channels, steps] or with another axis before the steps or
- * behind them, its height. */
+/* Those of a node of rank 3 to 5: [batch, channels, steps], with another axis before the steps or
+ * behind them, its height, or with two behind them, of pictures (op_clip.c). */
 struct cell__windows {
-    uint32_t n; /* 1 or 2 */
-    struct cell__window at[2];
+    uint32_t n; /* 1 to 3 */
+    struct cell__window at[3];
     bool takes_within; /* whoever asks goes along the steps where those lie within the row, too */
     // Set by cell__check_windows().
     uint32_t time; /* which of them is along the steps */
@@ -269,10 +269,10 @@ struct cell__windows {
     bool is_picture;              /* so many that they are not taken one by one */
 };
 
-/* Of a Conv or ConvTranspose (op_conv.c): floats of rank 3 or 4 and constant weights of the same,
- * how many channels and groups; and its bias of so many filters, or NULL. */
+/* Of a Conv or ConvTranspose (op_conv.c): floats of rank 3 to rank_most and constant weights of the
+ * same, how many channels and groups; and its bias of so many filters, or NULL. */
 enum base_status cell__conv_operands(struct cell__import *im, const struct cell__node *node,
-                                     int64_t *channels, int64_t *groups);
+                                     uint32_t rank_most, int64_t *channels, int64_t *groups);
 enum base_status cell__conv_bias(struct cell__import *im, const struct cell__node *node,
                                  int64_t filters, const float **out);
 /* The node as a convolution of these weights, [filters, channels of a group, taps of each axis],
@@ -292,6 +292,9 @@ enum base_status cell__row_picture_conv(struct cell__import *im, const struct ce
 /* The largest of each window of it; NONE: the kernel has too many taps. */
 enum base_status cell__row_picture_largest(struct cell__import *im,
                                            const struct cell__windows *windows, uint32_t *row);
+/* op_clip.c: the convolution of the pictures [channels][height][width] of some steps. */
+enum base_status cell__row_clip_conv(struct cell__import *im, const struct cell__node *node,
+                                     struct cell__conv *conv, uint32_t *row);
 enum base_status cell__lower_as_conv(struct cell__import *im, struct cell__node *node,
                                      const struct cell__conv *as);
 /* From the node's attributes; taps: those of its weights, NULL: kernel_shape says. */
@@ -307,6 +310,10 @@ enum base_status cell__infer_windows(struct cell__import *im, const struct cell_
 /* When lowering: input 0 is a row [channels, height] at each step of one sequence. */
 enum base_status cell__check_windows(struct cell__import *im, const struct cell__node *node,
                                      struct cell__windows *windows);
+/* The same of three axes, the frames and both of their pictures, whose windows are `sides`: frames
+ * are the steps, or lie within the row (within > 0). */
+enum base_status cell__check_clip(struct cell__import *im, const struct cell__node *node,
+                                  struct cell__windows *windows, struct cell__windows *sides);
 /* Of both axes within a row (within > 0), in their order: height and width, and what is left. */
 void cell__window_sides(const struct cell__windows *windows, uint32_t sizes[2], uint32_t left[2]);
 /* Whether each step reads itself and no other. */

@@ -144,6 +144,7 @@ static const struct {
     uint32_t variant;
 } cells[] = {
     {"gru_reset_before-", CELL_OP_GRU, CELL_GRU_RESET_BEFORE},
+    {"clips", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
     {"frames", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
     {"group_deconvolved-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
     {"group_regrouped-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},

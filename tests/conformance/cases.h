@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CASES_MAX         2048u
+#define CASES_MAX         4096u
 #define CASES_TENSORS_MAX 8u
 #define CASES_RANK_MAX    8u
 #define CASES_NAME_BYTES  64u

@@ -7,7 +7,7 @@
 
 prepare_pytorch docs/video.md video_model.py video_serve.sh video_ask.py
 "$torch" video_model.py >export.log 2>&1 || fail "the export failed"
-for name in gestures scenes; do
+for name in gestures scenes lips; do
     [ -s my-models/$name/1/model.onnx ] || fail "no model file of $name after the export"
 done
 sed 's/^build/exec build/' video_serve.sh >serve-exec.sh
@@ -17,15 +17,16 @@ cat >compare.py <<'END'
 import random
 import torch
 from asking import compare
-from video_model import gestures, scenes
+from video_model import gestures, lips, scenes
 
-MODELS = {"gestures": (gestures, "frames", "FP32"), "scenes": (scenes, "frames", "UINT8")}
+MODELS = {"gestures": (gestures, "frames", "FP32"), "scenes": (scenes, "frames", "UINT8"), "lips": (lips, "frames", "FP32")}
 
 def draw(seed):
     rng = random.Random(seed)
     torch.manual_seed(seed)
-    shape = (1 + (seed % 7 == 0), rng.randint(1, 6), 3, 64, 64)
-    return list(MODELS)[seed % 2], torch.randint(0, 256, shape).byte() if seed % 2 else torch.randn(shape)
+    batch, steps, name = 1 + (seed % 7 == 0), rng.randint(1, 6), list(MODELS)[seed % 3]
+    shape = (batch, 3, steps, 32, 64) if name == "lips" else (batch, steps, 3, 64, 64)
+    return name, torch.randint(0, 256, shape).byte() if name == "scenes" else torch.randn(shape)
 
 compare(MODELS, draw)
 END
