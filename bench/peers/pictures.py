@@ -29,6 +29,7 @@ CASES = {
     "video": [
         ("gestures", "frames", "float32", (1, None, 3, 64, 64), (8, 24)),
         ("scenes", "frames", "uint8", (1, None, 3, 64, 64), (8, 24)),
+        ("lips", "frames", "float32", (1, 3, None, 32, 64), (16, 48)),
     ],
 }
 PEER = """
