@@ -152,6 +152,7 @@ CELLS_SRCS = \
   cells/import/operators.c \
   cells/import/recognise.c \
   cells/import/recognise_tree.c \
+  cells/import/regroup.c \
   cells/import/replace.c \
   cells/import/reshape.c \
   cells/import/roles.c \
@@ -630,6 +631,7 @@ CELLS_SUITES = \
   tests/cells/test_import_stated.c \
   tests/cells/test_import_strided.c \
   tests/cells/test_import_tree.c \
+  tests/cells/test_import_regroup.c \
   tests/cells/test_import_resize.c \
   tests/cells/test_import_transposed.c \
   tests/cells/test_import_windows.c \

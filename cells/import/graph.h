@@ -366,6 +366,10 @@ enum base_status cell__axis_parted(struct cell__import *im, const struct cell__a
                                    int64_t parts, int64_t add, struct cell__axis *out);
 bool cell__axis_whole(const struct cell__import *im, const struct cell__axis *axis,
                       struct cell__axis *out);
+/* An axis that something goes along, made of steps and of parts of each, of which the file states
+ * how many: from now on, and wherever it stands, that of steps as cell__axis_parted() has them.
+ * Others are left as they are. */
+enum base_status cell__axis_join(struct cell__import *im, struct cell__axis *axis);
 /* The number of steps of an axis divided by a number of 2 at least, rounded down, as exporters
  * compute what strides leave: an axis. false: not of this axis. */
 bool cell__axis_divide(struct cell__import *im, const struct cell__sym *steps, int64_t by,

@@ -292,34 +292,14 @@ enum base_status cell__row_stacked(struct cell__import *im, const struct cell__a
     return cell__row_copy_steps(im, time, &left, &steps, row);
 }
 
-/* Whether the node stacks frames (reshape.c): by how many, else 0. */
-static int64_t stacked_by(struct cell__import *im, const struct cell__node *node)
-{
-    const struct cell__value *in = cell__input(im, node, 0);
-    const struct cell__shape *out = &cell__output(im, node, 0)->shape;
-    if (in->kind != CELL__ROWS || in->shape.rank != 3 || out->rank != 3) {
-        return 0;
-    }
-    const uint32_t from = cell__axis_times(im, &in->shape.axes[1]);
-    const uint32_t to = cell__axis_times(im, &out->axes[1]);
-    const int64_t width = cell__axis_size(im, &in->shape.axes[2]);
-    const bool is_stack = from != 0 && to != 0 && from != to && width > 0 &&
-                          cell__axis_times(im, &in->shape.axes[2]) == 0;
-    return is_stack ? cell__axis_size(im, &out->axes[2]) / width : 0;
-}
-
 enum base_status cell__lower_reshaped(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *in = cell__input(im, node, 0);
-    const int64_t by = stacked_by(im, node);
+    const struct cell__shape *out = &cell__output(im, node, 0)->shape;
+    bool is_done = false;
     uint32_t row = in->row;
-    if (by > 0) {
-        const struct cell__axis *left = &cell__output(im, node, 0)->shape.axes[1];
-        BASE_TRY(cell__row_stacked(im, &in->shape.axes[1], left->atoms[0], by, &row));
-        cell__set_row(im, node, 0, row);
-        return BASE_OK;
-    }
-    BASE_TRY(cell__row_under(im, node, 0, &row));
+    BASE_TRY(cell__row_regrouped(im, in, out, &row, &is_done));
+    BASE_TRY(is_done ? BASE_OK : cell__row_under(im, node, 0, &row));
     cell__set_row(im, node, 0, row);
     return BASE_OK;
 }

@@ -224,8 +224,11 @@ enum base_status cell__infer_windows(struct cell__import *im, const struct cell_
         BASE_TRY(cell__axis_new(im, channels, &out.axes[1]));
     }
     for (uint32_t i = 0; i < windows->n; i++) {
-        const struct cell__axis steps = out.axes[2 + i];
+        struct cell__axis steps = out.axes[2 + i];
         const struct cell__window *window = &windows->at[i];
+        if (!cell__window_is_step(window) && cell__axis_size(im, &steps) < 0) {
+            BASE_TRY(cell__axis_join(im, &steps));
+        }
         BASE_TRY(cell__axis_strided(im, &steps, window->add, window->stride, &out.axes[2 + i]));
     }
     cell__set_rows(im, node, 0, CELL__F32, &out);

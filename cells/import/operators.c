@@ -198,9 +198,8 @@ static const struct cell__operator operators[] = {
      cell__lower_reduce, "as ReduceSum"},
     {"Relu", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
     {"Reshape", 2, 2, 1, " allowzero ", cell__infer_reshape, cell__lower_reshaped,
-     "keeps batch and time in their order; or stacks some steps into one. They may be written as "
-     "another tensor's (`x.view(*skip.shape[:3], -1)`), and a request in which these differ is "
-     "refused"},
+     "keeps the batch; groups steps anew (model-files.md). They may be written as another "
+     "tensor's (`x.view(*skip.shape[:3], -1)`), and a request in which these differ is refused"},
     {"ReverseSequence", 2, 2, 1, " batch_axis time_axis ", cell__infer_reverse, cell__lower_reverse,
      "all steps of a sequence, of floats unless it is turned back, feeds a recurrent node, or "
      "gives its "

@@ -163,6 +163,10 @@ enum base_status cell__row_step(struct cell__import *im, const struct cell__axis
  * is the other, behind each other. */
 enum base_status cell__row_stacked(struct cell__import *im, const struct cell__axis *time,
                                    uint32_t atom, int64_t by, uint32_t *row);
+/* regroup.c: *row, of the value, under a shape that has its elements in their order but other
+ * steps. *is_done: false where the steps are the same. */
+enum base_status cell__row_regrouped(struct cell__import *im, const struct cell__value *value,
+                                     const struct cell__shape *shape, uint32_t *row, bool *is_done);
 /* Step k of the row, along an axis of any number of steps, from its end on below 0: a request that
  * has no such step is refused. -CELL__NUMBERED_MAX <= k < CELL__NUMBERED_MAX. */
 #define CELL__NUMBERED_MAX (1 << 20)

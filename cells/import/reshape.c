@@ -78,6 +78,24 @@ static enum base_status merge_atoms(struct cell__import *im, struct flat *flat, 
     return BASE_OK;
 }
 
+/* Of steps whose number a request chooses, frames of so many, which stay in flat where they stand
+ * behind: a number that they divide. */
+static enum base_status split_steps(struct cell__import *im, struct flat *flat, bool from_back,
+                                    int64_t by, uint32_t *left)
+{
+    uint32_t *place = &flat->atoms[from_back ? flat->last - 1 : flat->first];
+    const struct cell__axis steps = {.n = 1, .atoms = {*place}};
+    struct cell__axis frames;
+    uint32_t inner = 0;
+    BASE_TRY(cell__axis_strided(im, &steps, -by, by, &frames));
+    BASE_TRY(cell__atom_divide(im, &im->atoms[cell__atom_root(im, *place)], by));
+    BASE_TRY(cell__atom_new(im, by, &inner));
+    base_assert(frames.n == 1);
+    *place = from_back ? frames.atoms[0] : inner;
+    *left = from_back ? inner : frames.atoms[0];
+    return BASE_OK;
+}
+
 /* Takes atoms of `size` elements in all from one end of flat. */
 static enum base_status take_number(struct cell__import *im, struct flat *flat, bool from_back,
                                     int64_t size, struct cell__axis *out)
@@ -96,6 +114,9 @@ static enum base_status take_number(struct cell__import *im, struct flat *flat, 
             flat->last -= from_back ? 1 : 0;
         } else if (have > left && have % left == 0) {
             BASE_TRY(split_atom(im, flat, from_back, left, have / left, &atom));
+            left = 1;
+        } else if (have < 0 && from_back && left <= (int64_t)CELL_WINDOW_MAX) {
+            BASE_TRY(split_steps(im, flat, true, left, &atom));
             left = 1;
         } else {
             return cell__refuse(im, "cannot follow which axis becomes the one of %lld elements",
@@ -138,11 +159,48 @@ static bool is_next(const struct cell__import *im, const struct flat *flat, bool
     return taken == (1u << n) - 1;
 }
 
+/* Of an atom that is all whole frames of some steps: how many in each; 0: it is none. */
+static int64_t frame_of(const struct cell__atom *atom)
+{
+    const bool is_frames =
+        atom->source != CELL__NONE && atom->parts == 1 && atom->add == -atom->stride;
+    return is_frames ? atom->stride : 0;
+}
+
+/* Whether the first atom of flat is steps of which the axis is frames, *by each; or both are frames
+ * of the same steps. */
+static bool is_frames_of_next(const struct cell__import *im, const struct flat *flat,
+                              const struct cell__axis *axis, int64_t *by)
+{
+    if (axis->n != 1 || flat->first == flat->last) {
+        return false;
+    }
+    const uint32_t next = cell__atom_root(im, flat->atoms[flat->first]);
+    const struct cell__atom *atom = &im->atoms[cell__atom_root(im, axis->atoms[0])];
+    const struct cell__atom *steps = &im->atoms[next];
+    const int64_t smaller = frame_of(steps);
+    *by = frame_of(atom);
+    if (*by == 0) {
+        return false;
+    }
+    const uint32_t source = cell__atom_root(im, atom->source);
+    if (source != next) {
+        const bool are_both = smaller > 0 && cell__atom_root(im, steps->source) == source;
+        *by = are_both && *by % smaller == 0 ? *by / smaller : 0;
+    }
+    return *by >= 2 && *by <= (int64_t)CELL_WINDOW_MAX;
+}
+
 /* Takes exactly the atoms of `axis` from one end of flat. */
 static enum base_status take_axis(struct cell__import *im, struct flat *flat, bool from_back,
                                   const struct cell__axis *axis, struct cell__axis *out)
 {
     const uint32_t n = axis->n;
+    int64_t by = 0;
+    if (!from_back && is_frames_of_next(im, flat, axis, &by)) {
+        out->n = 1;
+        return split_steps(im, flat, false, by, &out->atoms[0]);
+    }
     if (!is_next(im, flat, from_back, axis)) {
         return cell__refuse(im, "moves the batch or the time axis inside the tensor");
     }
@@ -179,12 +237,34 @@ static enum base_status take_multiple(struct cell__import *im, struct flat *flat
     return BASE_OK;
 }
 
+/* The atom at one end of flat. */
+static enum base_status take_axis_at(struct flat *flat, bool from_back, struct cell__axis *out)
+{
+    out->n = 1;
+    out->atoms[0] = from_back ? flat->atoms[--flat->last] : flat->atoms[flat->first++];
+    return BASE_OK;
+}
+
 /* Of a size and a number of others, such as the heads of each row of a batch, the size. */
 static struct cell__sym lone_of(const struct cell__sym *target)
 {
     struct cell__sym lone = *target;
     lone.factor = target->factor > 1 ? 1 : target->factor;
     return lone;
+}
+
+/* Whether the atom at this end of flat is so many parts of each step of an axis, as one. */
+static bool is_parted_next(const struct cell__import *im, const struct flat *flat, bool from_back,
+                           const struct cell__axis *axis, int64_t parts)
+{
+    if (flat->first == flat->last || axis->n != 1) {
+        return false;
+    }
+    const uint32_t at = flat->atoms[from_back ? flat->last - 1 : flat->first];
+    const struct cell__atom *atom = &im->atoms[cell__atom_root(im, at)];
+    return atom->source != CELL__NONE && atom->parts == parts && atom->add == -1 &&
+           atom->stride == 1 &&
+           cell__atom_root(im, atom->source) == cell__atom_root(im, axis->atoms[0]);
 }
 
 static enum base_status take(struct cell__import *im, struct flat *flat, bool from_back,
@@ -200,6 +280,9 @@ static enum base_status take(struct cell__import *im, struct flat *flat, bool fr
     struct cell__axis axis;
     const struct cell__sym lone = lone_of(target);
     BASE_TRY(cell__sym_axis(im, &lone, &axis));
+    if (target->factor > 1 && is_parted_next(im, flat, from_back, &axis, target->factor)) {
+        return take_axis_at(flat, from_back, out);
+    }
     return target->factor > 1 ? take_multiple(im, flat, from_back, &axis, target->factor, out)
                               : take_axis(im, flat, from_back, &axis, out);
 }

@@ -357,6 +357,20 @@ static bool is_of_stream(const struct cell__import *im, const struct cell__recur
     return recurrent->time.n == 0 && v != CELL__NONE && im->values[v].kind == CELL__ROWS;
 }
 
+/* Whether another node goes along an atom of the node's batch, and not over the node's own steps:
+ * as one over sentences, beside one over the words of each. */
+static bool is_within_steps(const struct cell__import *im, uint32_t r, uint32_t atom)
+{
+    const struct cell__axis *time = &im->recurrents[r].time;
+    for (uint32_t q = 0; q < im->n_recurrents; q++) {
+        const struct cell__recurrent *other = &im->recurrents[q];
+        if (q != r && says_roles(im, q) && !other->is_inner && is_in(im, &other->time, atom)) {
+            return time->n == 1 && !is_in(im, &other->batch, time->atoms[0]);
+        }
+    }
+    return false;
+}
+
 /* Whether the node goes over bands of each step: those are stated, and its batch axis has steps
  * too, or a later node has the same bands beside its own steps. */
 static bool is_over_bands(const struct cell__import *im, uint32_t r)
@@ -374,7 +388,8 @@ static bool is_over_bands(const struct cell__import *im, uint32_t r)
         const uint32_t atom = recurrent->batch.atoms[i];
         const bool is_open = cell__atom_size(im, atom) < 0;
         open += is_open ? 1 : 0;
-        has_time = has_time || ((is_open || takes_stated) && is_time_elsewhere(im, atom));
+        has_time = has_time || ((is_open || takes_stated) && is_time_elsewhere(im, atom)) ||
+                   (recurrent->batch.n > 1 && is_within_steps(im, r, atom));
     }
     return has_time || open > 1 || has_bands_later(im, r);
 }
@@ -484,6 +499,7 @@ static enum base_status set_recurrent_roles(struct cell__import *im,
         BASE_TRY(set_bands(im, recurrent, cell__axis_size(im, &recurrent->time)));
         return set_batch(im, &parts.rows, batch);
     }
+    BASE_TRY(cell__axis_join(im, &recurrent->time));
     BASE_TRY(split_along_steps(im, recurrent, &parts));
     BASE_TRY(is_one_step(im) ? BASE_OK : set_time(im, &recurrent->time, &recurrent->sequence));
     if (parts.bands > 1) {
@@ -580,6 +596,24 @@ static enum base_status set_open_time(struct cell__import *im, const struct cell
                : BASE_OK;
 }
 
+/* ---- Parts of steps that are answered as steps ----------------------------------------------- */
+
+/* Such as the samples of each frame, flattened. */
+static enum base_status join_answer(struct cell__import *im, uint32_t v)
+{
+    uint32_t sequence = 0;
+    for (uint32_t k = 0; im->values[v].kind == CELL__ROWS && k < im->values[v].shape.rank; k++) {
+        struct cell__axis axis = im->values[v].shape.axes[k];
+        const struct cell__axis first = {.n = axis.n > 1 ? 1 : 0, .atoms = {axis.atoms[0]}};
+        if (axis.n < 2 || !cell__axis_has(im, &first, CELL__ROLE_TIME)) {
+            continue;
+        }
+        BASE_TRY(cell__axis_join(im, &axis));
+        BASE_TRY(axis.n == 1 ? set_time(im, &axis, &sequence) : BASE_OK);
+    }
+    return BASE_OK;
+}
+
 /* ---- The roles of a model ------------------------------------------------------------------- */
 
 static enum base_status set_model_roles(struct cell__import *im)
@@ -607,6 +641,11 @@ static enum base_status set_model_roles(struct cell__import *im)
             BASE_TRY(set_strided_times(im, &im->nodes[n]));
         }
         im->current = CELL__NONE;
+    }
+    for (size_t i = 0; i < im->model->graph->n_output; i++) {
+        uint32_t v = CELL__NONE;
+        BASE_TRY(cell__value_named(im, im->model->graph->output[i]->name, &v));
+        BASE_TRY(join_answer(im, v));
     }
     im->has_batch = batch != CELL__NONE;
     if (im->n_sequences == 0) { // of one step

@@ -331,10 +331,13 @@ enum base_status cell__axis_strided(struct cell__import *im, const struct cell__
     if (stride == 1 && add == -1) {
         return BASE_OK;
     }
-    if (axis->n != 1) {
+    if (axis->n != 1 && cell__axis_size(im, axis) < 0) {
+        BASE_TRY(cell__axis_join(im, out));
+    }
+    if (out->n != 1) {
         return axis_left(im, cell__axis_size(im, axis), add, stride, out);
     }
-    uint32_t source = cell__atom_root(im, axis->atoms[0]);
+    uint32_t source = cell__atom_root(im, out->atoms[0]);
     if (im->atoms[source].source != CELL__NONE && im->atoms[source].stride == 1 &&
         im->atoms[source].parts == 1 && !im->atoms[source].is_kept) {
         add += im->atoms[source].add + 1; // padding that is cut off again leaves what there was
@@ -390,6 +393,51 @@ enum base_status cell__axis_parted(struct cell__import *im, const struct cell__a
     atom->parts = parts;
     atom->add = add - 1;
     atom->stride = 1;
+    return BASE_OK;
+}
+
+/* The axis `of` is from now on the one of another atom. */
+static void put_axis(const struct cell__import *im, const struct cell__axis *of,
+                     const struct cell__axis *joined, struct cell__axis *axis)
+{
+    bool is_same = axis->n == of->n;
+    for (uint32_t i = 0; i < axis->n && is_same; i++) {
+        is_same = cell__atom_root(im, axis->atoms[i]) == cell__atom_root(im, of->atoms[i]);
+    }
+    *axis = is_same ? *joined : *axis;
+}
+
+static void put_everywhere(struct cell__import *im, const struct cell__axis *of,
+                           const struct cell__axis *joined)
+{
+    for (uint32_t v = 0; v < im->n_values; v++) {
+        struct cell__value *value = &im->values[v];
+        for (uint32_t k = 0; k < value->shape.rank; k++) {
+            put_axis(im, of, joined, &value->shape.axes[k]);
+        }
+    }
+    for (uint32_t r = 0; r < im->n_recurrents; r++) {
+        put_axis(im, of, joined, &im->recurrents[r].time);
+    }
+}
+
+enum base_status cell__axis_join(struct cell__import *im, struct cell__axis *axis)
+{
+    const struct cell__axis of = *axis;
+    const struct cell__axis steps = {.n = 1, .atoms = {of.atoms[0]}};
+    struct cell__axis joined;
+    int64_t parts = 1;
+    for (uint32_t i = 1; i < of.n; i++) {
+        const int64_t size = cell__atom_size(im, of.atoms[i]);
+        parts = size < 1 || parts > CELL_WINDOW_MAX ? CELL_WINDOW_MAX + 1 : parts * size;
+    }
+    if (of.n < 2 || parts < 2 || parts > CELL_WINDOW_MAX ||
+        atom_role(im, of.atoms[0]) == CELL__ROLE_BATCH) {
+        return BASE_OK;
+    }
+    BASE_TRY(cell__axis_parted(im, &steps, parts, 0, &joined));
+    put_everywhere(im, &of, &joined);
+    *axis = joined;
     return BASE_OK;
 }
 

@@ -145,6 +145,7 @@ static const struct {
 } cells[] = {
     {"gru_reset_before-", CELL_OP_GRU, CELL_GRU_RESET_BEFORE},
     {"clips", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
+    {"regroup_", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
     {"frames", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
     {"group_deconvolved-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
     {"group_regrouped-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},

@@ -1,0 +1,282 @@
+/* Steps that a Reshape groups anew (cells/import/regroup.c): whatever becomes of them, its elements
+ * stay in their order, so that what comes out is what has come in. What is made of them is
+ * test_import_exports.c's. */
+#include "base/mem.h"
+#include "cells/model.h"
+#include "tests/cells/parse.h"
+#include "tests/cells/replay.h"
+#include "tests/util.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { FLOAT = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT };
+enum { BATCH = 2, HIDDEN = 2, RANK_MAX = 6 };
+
+/* GROWN: steps of several parts each. STACKED: frames of some steps. SPLIT: stated steps in three,
+ * of which the middle one is time. ALL: stated steps as features. MADE: features as steps. */
+enum form { GROWN, STACKED, SPLIT, ALL, MADE, FORMS };
+
+static struct onnx_builder builder;
+static struct base_random numbers;
+
+/* A tensor's sizes, the rows of the batch first; `open` ones are the request's. */
+struct sizes {
+    uint32_t n;
+    int64_t at[RANK_MAX];
+    uint32_t time; /* the axis that a layer goes along, 0: none */
+};
+
+static int64_t draw(int64_t low, int64_t high)
+{
+    return low + (int64_t)base_random_below(&numbers, (uint32_t)(high - low + 1));
+}
+
+static int64_t product_of(const struct sizes *sizes)
+{
+    int64_t product = 1;
+    for (uint32_t k = 0; k < sizes->n; k++) {
+        product *= sizes->at[k];
+    }
+    return product;
+}
+
+/* A layer along the value's axis of time, whose outputs nobody compares. */
+static void add_layer(const char *of, const struct sizes *sizes)
+{
+    const int64_t all[] = {0, 0, -1};
+    int64_t perm[RANK_MAX] = {sizes->time, 0};
+    uint32_t n = 2;
+    char names[6][16];
+    char operands[64];
+    static const char *const suffixes[] = {"turned", "all", "rows", "w", "r", "out"};
+    for (uint32_t k = 1; k < sizes->n; k++) {
+        if (k != sizes->time) {
+            perm[n++] = k;
+        }
+    }
+    for (uint32_t i = 0; i < 6; i++) {
+        (void)snprintf(names[i], sizeof(names[i]), "%s_%s", of, suffixes[i]);
+    }
+    const int64_t width = product_of(sizes) / sizes->at[0] / sizes->at[sizes->time];
+    const int64_t w[] = {1, 3 * HIDDEN, width};
+    const int64_t r[] = {1, 3 * HIDDEN, HIDDEN};
+    onnx_set_ints(&builder, onnx_node(&builder, "Transpose", of, names[0]), "perm", sizes->n, perm);
+    onnx_constant(&builder, names[1], onnx_ints(&builder, 1, 3, all));
+    (void)snprintf(operands, sizeof(operands), "%s %s", names[0], names[1]);
+    (void)onnx_node(&builder, "Reshape", operands, names[2]);
+    onnx_constant(&builder, names[3], onnx_random(&builder, 3, w, &numbers, 0.5f));
+    onnx_constant(&builder, names[4], onnx_random(&builder, 3, r, &numbers, 0.5f));
+    (void)snprintf(operands, sizeof(operands), "%s %s %s", names[2], names[3], names[4]);
+    onnx_set_int(&builder, onnx_node(&builder, "GRU", operands, names[5]), "hidden_size", HIDDEN);
+    onnx_output(&builder, names[5], FLOAT, 0, NULL);
+    builder.graph.output[builder.graph.n_output - 1]->type = NULL;
+}
+
+/* What goes in and what comes out, and what of the former the request chooses; of the shape `open`
+ * is what the file leaves open, or 0. */
+struct reshape {
+    struct sizes in, out;
+    uint32_t chosen, open;
+};
+
+static void push(struct sizes *sizes, int64_t size)
+{
+    sizes->at[sizes->n++] = size;
+}
+
+static struct reshape draw_reshape(enum form form)
+{
+    struct reshape reshape = {.chosen = 0};
+    struct sizes *in = &reshape.in;
+    struct sizes *out = &reshape.out;
+    const int64_t before = draw(1, 3);
+    const int64_t behind = draw(1, 3);
+    const int64_t by = draw(2, 4);
+    const int64_t steps = draw(2, 5);
+    const int64_t outer = form == STACKED || form == GROWN ? 1 : draw(1, 3);
+    push(in, BATCH);
+    push(out, BATCH);
+    push(in, before);
+    push(out, before);
+    if (form == GROWN) {
+        in->time = reshape.chosen = in->n;
+        push(in, steps);
+        push(in, by);
+        out->time = reshape.open = out->n;
+        push(out, steps * by);
+    } else {
+        in->time = form == MADE ? 0 : in->n;
+        reshape.chosen = form == STACKED ? in->n : 0;
+        push(in, outer * steps * by);
+        if (outer > 1) {
+            push(out, outer);
+        }
+        out->time = form == ALL ? 0 : out->n;
+        reshape.open = form == STACKED ? out->n : 0;
+        push(out, steps);
+        push(out, by);
+    }
+    push(in, behind);
+    push(out, behind);
+    return reshape;
+}
+
+static void build(const struct reshape *reshape)
+{
+    int64_t dims[RANK_MAX];
+    int64_t target[RANK_MAX];
+    memcpy(dims, reshape->in.at, sizeof(dims));
+    memcpy(target, reshape->out.at, sizeof(target));
+    dims[0] = -1;
+    dims[reshape->chosen] = -1; // or the batch's once more
+    target[0] = 0;
+    if (reshape->open > 0) {
+        target[reshape->open] = -1;
+    }
+    onnx_init(&builder, 17);
+    onnx_input(&builder, "x", FLOAT, reshape->in.n, dims);
+    onnx_constant(&builder, "shape", onnx_ints(&builder, 1, reshape->out.n, target));
+    (void)onnx_node(&builder, "Reshape", "x shape", "p");
+    (void)onnx_node(&builder, "Neg", "p", "y");
+    onnx_output(&builder, "y", FLOAT, 0, NULL);
+    builder.graph.output[0]->type = NULL;
+    if (reshape->in.time > 0) {
+        add_layer("x", &reshape->in);
+    }
+    if (reshape->out.time > 0) {
+        add_layer("y", &reshape->out);
+    }
+}
+
+START_TEST(test_elements_stay_in_their_order)
+{
+    numbers = util_random((uint64_t)_i);
+    const struct reshape reshape = draw_reshape((enum form)(_i % FORMS));
+    struct replay_tensor x = replay_tensor_random(reshape.in.n, reshape.in.at, &numbers);
+    struct replay_tensor outputs[3] = {{.rank = 0}};
+    const struct replay_tensor *y = &outputs[0];
+    struct built built;
+    build(&reshape);
+    load_built(&builder, &built);
+    replay_run(built.model, &x, outputs);
+    ck_assert_uint_eq(y->rank, reshape.out.n);
+    ck_assert_uint_eq(y->count, x.count);
+    for (uint32_t k = 0; k < y->rank; k++) {
+        ck_assert_int_eq(y->dims[k], reshape.out.at[k]);
+    }
+    for (size_t i = 0; i < x.count; i++) {
+        util_assert_close(y->data[i], -x.data[i], 0.0, 0);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        base_free(outputs[i].data);
+    }
+    base_free(x.data);
+    free_built(&builder, &built);
+}
+END_TEST
+
+/* The number of steps is one that the frames divide, and each request is held to that. */
+START_TEST(test_frames_divide_the_steps)
+{
+    struct built built;
+    numbers = util_random(1);
+    const struct reshape reshape = {.in = {.n = 3, .at = {BATCH, 6, 4}, .time = 1},
+                                    .out = {.n = 4, .at = {BATCH, 2, 3, 4}, .time = 1},
+                                    .chosen = 1,
+                                    .open = 1};
+    build(&reshape);
+    load_built(&builder, &built);
+    ck_assert_uint_eq(built.model->n_sequences, 2);
+    ck_assert_uint_eq(built.model->sequences[0].multiple, 3);
+    free_built(&builder, &built);
+}
+END_TEST
+
+/* Of steps whose number a request chooses each second one: the inner of both would be time. */
+START_TEST(test_what_cannot_be_followed_is_refused)
+{
+    const struct reshape reshape = {.in = {.n = 3, .at = {BATCH, 6, 4}, .time = 1},
+                                    .out = {.n = 4, .at = {BATCH, 2, 3, 4}, .time = 2},
+                                    .chosen = 1,
+                                    .open = 2};
+    numbers = util_random(1);
+    build(&reshape);
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "the one of 2 elements");
+}
+END_TEST
+
+START_TEST(test_rows_of_the_batch_are_not_grouped)
+{
+    const int64_t dims[] = {-1, 6, 4};
+    const int64_t target[] = {-1, 2, 6, 4};
+    const struct sizes in = {.n = 3, .at = {BATCH, 6, 4}, .time = 1};
+    const struct sizes out = {.n = 4, .at = {1, 2, 6, 4}, .time = 2};
+    numbers = util_random(1);
+    for (uint32_t i = 0; i < 2; i++) {
+        onnx_init(&builder, 17);
+        onnx_input(&builder, "x", FLOAT, 3, dims);
+        onnx_constant(&builder, "shape", onnx_ints(&builder, 1, 4, target));
+        (void)onnx_node(&builder, "Reshape", "x shape", "p");
+        onnx_output(&builder, "p", FLOAT, 0, NULL);
+        builder.graph.output[0]->type = NULL;
+        add_layer(i == 0 ? "x" : "p", i == 0 ? &in : &out);
+        expect_refused(&builder, BASE_UNIMPLEMENTED, "");
+    }
+}
+END_TEST
+
+/* The last step first. */
+START_TEST(test_turned_steps_are_grouped_as_they_stand)
+{
+    static const int64_t bounds[] = {-1, INT64_MIN, 1, -1};
+    static const char *const names[] = {"from", "to", "axis", "step"};
+    const int64_t dims[] = {-1, 6, 4};
+    const int64_t given[] = {BATCH, 6, 4};
+    const int64_t target[] = {0, 2, 3, 4};
+    const struct sizes in = {.n = 3, .at = {BATCH, 6, 4}, .time = 1};
+    const struct sizes out = {.n = 4, .at = {BATCH, 2, 3, 4}, .time = 1};
+    struct replay_tensor outputs[3] = {{.rank = 0}};
+    struct built built;
+    numbers = util_random(1);
+    struct replay_tensor x = replay_tensor_random(3, given, &numbers);
+    onnx_init(&builder, 17);
+    onnx_input(&builder, "x", FLOAT, 3, dims);
+    for (uint32_t i = 0; i < 4; i++) {
+        onnx_constant(&builder, names[i], onnx_ints(&builder, 1, 1, &bounds[i]));
+    }
+    onnx_constant(&builder, "shape", onnx_ints(&builder, 1, 4, target));
+    (void)onnx_node(&builder, "Slice", "x from to axis step", "back");
+    (void)onnx_node(&builder, "Reshape", "back shape", "p");
+    onnx_output(&builder, "p", FLOAT, 0, NULL);
+    builder.graph.output[0]->type = NULL;
+    add_layer("x", &in);
+    add_layer("p", &out);
+    load_built(&builder, &built);
+    replay_run(built.model, &x, outputs);
+    ck_assert_uint_eq(outputs[0].count, x.count);
+    for (size_t i = 0; i < x.count; i++) {
+        const size_t step = i / 4 % 6;
+        util_assert_close(outputs[0].data[i], x.data[i + 4 * (5 - step) - 4 * step], 0.0, 0);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        base_free(outputs[i].data);
+    }
+    base_free(x.data);
+    free_built(&builder, &built);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("import_regroup");
+    TCase *tests = tcase_create("regroup");
+    tcase_set_timeout(tests, 60);
+    tcase_add_loop_test(tests, test_elements_stay_in_their_order, 0, 200);
+    tcase_add_test(tests, test_frames_divide_the_steps);
+    tcase_add_test(tests, test_what_cannot_be_followed_is_refused);
+    tcase_add_test(tests, test_rows_of_the_batch_are_not_grouped);
+    tcase_add_test(tests, test_turned_steps_are_grouped_as_they_stand);
+    suite_add_tcase(suite, tests);
+    return util_run(suite);
+}
