@@ -617,6 +617,7 @@ CELLS_SUITES = \
   tests/cells/test_import_behind.c \
   tests/cells/test_import_frames.c \
   tests/cells/test_import_norm.c \
+  tests/cells/test_import_matrices.c \
   tests/cells/test_import_one_hot.c \
   tests/cells/test_import_quantised.c \
   tests/cells/test_import_conv.c \
@@ -959,6 +960,7 @@ TEST_SCRIPTS = \
   tests/docs/test_transducers.sh \
   tests/docs/test_trees.sh \
   tests/docs/test_triton.sh \
+  tests/docs/test_cells.sh \
   tests/docs/test_video.sh \
   tests/server/test_curl_examples.sh \
   tests/bench/test_gpu_build.sh \
@@ -1018,6 +1020,7 @@ BESIDE_TESTS = \
   tests/docs/test_transducers.sh \
   tests/docs/test_trees.sh \
   tests/docs/test_triton.sh \
+  tests/docs/test_cells.sh \
   tests/docs/test_video.sh \
   tests/cells/test_tree.c \
   tests/cells/test_end.c \
@@ -1650,6 +1653,9 @@ bench-pictures: programs deps-peers ## pictures of many widths beside ONNX Runti
 bench-video: programs deps-peers ## videos of many lengths beside ONNX Runtime: printed
 	$(Q)build/peers/bin/python bench/peers/pictures.py --build $(OUT) --document video $(BENCH_VIDEO)
 
+bench-cells: programs deps-peers ## cells of one's own beside ONNX Runtime: printed
+	$(Q)build/peers/bin/python bench/peers/pictures.py --build $(OUT) --document cells $(BENCH_CELLS)
+
 bench-transducers: programs deps-peers ## a transducer, recordings and streams, beside ONNX Runtime: printed
 	$(Q)build/peers/bin/python bench/peers/transducers.py --build $(OUT) $(BENCH_TRANSDUCERS)
 
@@ -1802,6 +1808,6 @@ help: ## list the targets
 FORCE:
 
 .PHONY: all programs cuda-library test test-avx512 test-neon fuzz run-fuzz fuzz-models demo check-long run-tests run-avx512 run-emulated conformance run-conformance deps deps-py \
-  deps-neon deps-peers bench-kernels bench-pictures bench-video bench-readers bench-serving bench-transducers bench-cores gpu-tools gpu-cells cuda-gates clients lint lint-all \
+  deps-neon deps-peers bench-kernels bench-pictures bench-video bench-cells bench-readers bench-serving bench-transducers bench-cores gpu-tools gpu-cells cuda-gates clients lint lint-all \
   layers headers tidy format format-check text shellcheck cppcheck analyze install install-models \
   uninstall clean help FORCE

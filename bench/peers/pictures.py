@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Pictures and spectrograms of many widths (docs/pictures.md), videos of many lengths (docs/video.md): how
-many a second the daemon answers, over gRPC, with 1 and 16 under way, beside ONNX Runtime called directly,
-one at a time and in batches of 8 padded to the longest. (What a recurrent layer makes of padding may not be
+"""Pictures and spectrograms of many widths (docs/pictures.md), videos of many lengths (docs/video.md), sequences
+through cells of one's own (docs/cells.md): how many a second the daemon answers, over gRPC, with 1 and 16 under
+way, beside ONNX Runtime called directly, one at a time and in batches of 8 padded to the longest. (What a recurrent layer makes of padding may not be
 what it makes of the picture; only the time is compared.) They take turns; medians of the rounds.
 
 Usage: pictures.py --build build/release [--document video] [--rounds 5] [--seconds 3] [--threads 2]
@@ -30,6 +30,10 @@ CASES = {
         ("gestures", "frames", "float32", (1, None, 3, 64, 64), (8, 24)),
         ("scenes", "frames", "uint8", (1, None, 3, 64, 64), (8, 24)),
         ("lips", "frames", "float32", (1, 3, None, 32, 64), (16, 48)),
+    ],
+    "cells": [
+        ("mamba", "x", "float32", (1, None, 32), (20, 100)),
+        ("slstm", "x", "float32", (1, None, 32), (20, 100)),
     ],
 }
 PEER = """

@@ -1,7 +1,8 @@
 /* Pad. Along the steps of a sequence, with zeros: a copy that begins before the first step; what a
  * convolution reads of it, it reads of the sequence itself (cell__row_window()). With what its
  * edges say: these steps, the sequence and those behind it, joined. Along another axis: a row with
- * zeros in it, or with what its edges say. */
+ * zeros in it, or with what its edges say. Less than no zeros leave elements out: (1, -1) is each
+ * step's predecessor. */
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 
@@ -50,9 +51,11 @@ static enum base_status set_axis(struct cell__import *im, const struct cell__lis
 {
     const int64_t before = pads->at[i];
     const int64_t behind = pads->at[i + pads->n / 2];
-    if (before < 0 || behind < 0 || before > CELL_WINDOW_MAX || behind > CELL_WINDOW_MAX) {
-        return cell__refuse(im, "padding of %lld and %lld; 0 to %u each", (long long)before,
-                            (long long)behind, CELL_WINDOW_MAX);
+    const int64_t most = CELL_WINDOW_MAX;
+    const int64_t least = out->edges == CELL__EDGES_ZERO ? -most : 0;
+    if (before < least || behind < least || before > most || behind > most) {
+        return cell__refuse(im, "padding of %lld and %lld; %lld to %lld each", (long long)before,
+                            (long long)behind, (long long)least, (long long)most);
     }
     out->axes[k].before = before;
     out->axes[k].behind = behind;
@@ -109,6 +112,24 @@ enum base_status cell__infer_pad(struct cell__import *im, struct cell__node *nod
     return BASE_OK;
 }
 
+/* So many rows less at either end. */
+static enum base_status cut_plane(struct cell__import *im, int64_t before, int64_t behind,
+                                  struct cell__plane *plane)
+{
+    const int64_t height = (int64_t)plane->height - before - behind;
+    if (height < 1) {
+        return cell__refuse(im, "leaves nothing of %u elements", plane->height);
+    }
+    plane->height = (uint32_t)height;
+    return cell__row_slice(im, plane->row, (uint32_t)before * plane->width,
+                           plane->height * plane->width, &plane->row);
+}
+
+static int64_t at_least_none(int64_t number)
+{
+    return number > 0 ? number : 0;
+}
+
 /* Rows of zeros before and behind those of axis k, which is brought out for it. */
 static enum base_status pad_features(struct cell__import *im, const struct cell__shape *shape,
                                      uint32_t k, const struct padding *padding, uint32_t *row)
@@ -120,8 +141,11 @@ static enum base_status pad_features(struct cell__import *im, const struct cell_
     BASE_TRY(cell__row_transpose(im, *row, there, &plane.row));
     plane.height = place.size;
     plane.width = place.outer * place.inner;
-    BASE_TRY(cell__plane_pad(im, padding->axes[k].before, padding->axes[k].behind, padding->edges,
-                             &plane));
+    const int64_t before = padding->axes[k].before;
+    const int64_t behind = padding->axes[k].behind;
+    BASE_TRY(cut_plane(im, at_least_none(-before), at_least_none(-behind), &plane));
+    BASE_TRY(
+        cell__plane_pad(im, at_least_none(before), at_least_none(behind), padding->edges, &plane));
     const uint32_t back[3] = {1, plane.height, place.outer};
     return cell__row_transpose(im, plane.row, back, row);
 }
@@ -130,8 +154,10 @@ static enum base_status pad_steps(struct cell__import *im, const struct cell__ax
                                   const struct cell__axis *left, int64_t before, int64_t behind,
                                   uint32_t *row)
 {
-    struct cell__steps steps = {
-        .count = 1, .stride = 1, .behind = (uint32_t)behind, .offset = (int32_t)-before};
+    struct cell__steps steps = {.count = 1,
+                                .stride = 1,
+                                .behind = (uint32_t)at_least_none(behind),
+                                .offset = (int32_t)-before};
     return cell__row_copy_steps(im, axis, left, &steps, row);
 }
 

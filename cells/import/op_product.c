@@ -1,5 +1,6 @@
 /* Products of what depends on the request with what depends on the request: of two rows, element by
- * element and summed, or of attention's weights with the steps of a sequence (op_attend.c). */
+ * element and summed, of two matrices of each row, or of attention's weights with the steps of a
+ * sequence (op_attend.c). */
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 
@@ -179,6 +180,67 @@ static bool has_rows(struct cell__import *im, const struct cell__node *node)
     return has;
 }
 
+/* Elements of the products of two matrices of a row, before they are summed. */
+#define PRODUCTS_MAX (1u << 18)
+
+/* A matrix's shape [.., n, k] or [.., k, m] as [.., k, n, 1] or [.., k, 1, m]; the row likewise. */
+static enum base_status place_matrix(struct cell__import *im, const struct cell__value *value,
+                                     bool is_first, struct cell__shape *shape, uint32_t *row)
+{
+    const uint32_t rank = value->shape.rank;
+    const struct cell__axis *last = &value->shape.axes[rank - 1];
+    const struct cell__axis *before = &value->shape.axes[rank - 2];
+    const struct cell__shape pair = {.rank = 2, .axes = {*before, *last}};
+    struct cell__place place;
+    *shape = value->shape;
+    shape->rank = rank + 1;
+    shape->axes[rank - 2] = is_first ? *last : *before;
+    shape->axes[rank - 1] = is_first ? *before : (struct cell__axis){.n = 0};
+    shape->axes[rank] = is_first ? (struct cell__axis){.n = 0} : *last;
+    BASE_TRY(cell__axis_in_row(im, &pair, 1, "multiplies", &place));
+    const uint32_t dims[3] = {im->rows[*row].value.width / place.outer / place.size, place.outer,
+                              place.size};
+    return is_first ? cell__row_transpose(im, *row, dims, row) : BASE_OK;
+}
+
+/* Of each row two matrices: such as of a cell whose state is one, by what asks it. Elements times
+ * elements, [.., k, n, m], summed over k. */
+static enum base_status product_within(struct cell__import *im, const struct cell__node *node,
+                                       uint32_t rows[2], uint32_t *out)
+{
+    const struct cell__value *values[] = {cell__input(im, node, 0), cell__input(im, node, 1)};
+    const struct cell__shape *left = &cell__output(im, node, 0)->shape;
+    const uint32_t last = left->rank - 1;
+    struct cell__shape shapes[2];
+    struct cell__shape all = *left;
+    struct cell__shape inner = {.rank = 2, .axes = {left->axes[last - 1], left->axes[last]}};
+    uint32_t sizes[3];
+    uint32_t width = 0;
+    if (left->rank == CELL_RANK_MAX || cell__shape_times(im, &inner) != 0 ||
+        cell__shape_has(im, &inner, CELL__ROLE_BATCH)) {
+        return cell__refuse(im, "a product of two matrices of a row");
+    }
+    all.rank++;
+    all.axes[last + 1] = left->axes[last];
+    all.axes[last] = left->axes[last - 1];
+    all.axes[last - 1] = values[1]->shape.axes[last - 1];
+    BASE_TRY(cell__shape_width(im, &all, &width));
+    if (width > PRODUCTS_MAX) {
+        return cell__refuse(im, "two matrices of a row whose product is more than %u products",
+                            PRODUCTS_MAX);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        BASE_TRY(place_matrix(im, values[i], i == 0, &shapes[i], &rows[i]));
+        BASE_TRY(cell__row_spread(im, rows[i], &shapes[i], &all, &rows[i]));
+    }
+    BASE_TRY(cell__row_pair(im, CELL_OP_MUL, rows[0], rows[1], out));
+    const struct cell__shape taken = {.rank = 1, .axes = {all.axes[last - 1]}};
+    BASE_TRY(cell__shape_width(im, &taken, &sizes[1]));
+    BASE_TRY(cell__shape_width(im, &inner, &sizes[2]));
+    sizes[0] = width / sizes[1] / sizes[2];
+    return cell__row_sum_part(im, sizes, out);
+}
+
 enum base_status cell__lower_rows_product(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *a = cell__input(im, node, 0);
@@ -202,7 +264,9 @@ enum base_status cell__lower_rows_product(struct cell__import *im, struct cell__
     const uint32_t own = im->rows[rows[0]].value.width;
     const uint32_t other = im->rows[rows[1]].value.width;
     if (own % width != 0 || (other != own && other != width) || has_rows(im, node)) {
-        return cell__refuse(im, "a product of two matrices of a row");
+        BASE_TRY(product_within(im, node, rows, &row));
+        cell__set_row(im, node, 0, row);
+        return BASE_OK;
     }
     BASE_TRY(product_by_heads(im, rows[0], rows[1], own / width, other / width, &row));
     cell__set_row(im, node, 0, row);

@@ -408,6 +408,11 @@ static enum base_status reduce_part(struct cell__import *im, enum kind kind,
     return cell__row_pair(im, CELL_OP_DIV, *row, number, row);
 }
 
+enum base_status cell__row_sum_part(struct cell__import *im, const uint32_t sizes[3], uint32_t *row)
+{
+    return reduce_part(im, SUM, sizes, row);
+}
+
 /* Over the steps of a sequence, by a REDUCE or by an attention; width: of what is reduced besides.
  */
 static enum base_status reduce_times(struct cell__import *im, enum kind kind, uint32_t times,

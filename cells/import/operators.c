@@ -148,7 +148,8 @@ static const struct cell__operator operators[] = {
     {"LpNormalization", 1, 1, 1, " axis p ", cell__infer_written, cell__lower_branch,
      "of p 1 and 2"},
     {"MatMul", 2, 2, 1, " ", cell__infer_matmul, cell__lower_matmul,
-     "constant right operand; also the products of an attention"},
+     "constant right operand; the products of an attention; of two matrices of a row, of up to "
+     "262,144 products"},
     {"MatMulInteger", 2, 4, 1, " ", cell__infer_integer_product, NULL,
      "of what DynamicQuantizeLinear gives, and as MatMul"},
     {"Max", 1, CELL__OPERANDS_MAX, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},
@@ -165,7 +166,8 @@ static const struct cell__operator operators[] = {
      "of ids, along the last axis; constant depth and values"},
     {"Or", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "bool, inside a row"},
     {"Pad", 1, 4, 1, " mode pads value ", cell__infer_pad, cell__lower_pad,
-     "with zeros, edge and reflect; along the steps of a sequence not beside sequence_lens"},
+     "with zeros, of which there may be less than none (elements are left out), edge and reflect; "
+     "along the steps of a sequence not beside sequence_lens"},
     {"Pow", 2, 2, 1, " ", cell__infer_pow, cell__lower_pow,
      "float32, within 2e-7 + 1e-8 |ln| of the result; a constant exponent may be an integer"},
     {"PRelu", 2, 2, 1, " ", cell__infer_prelu, cell__lower_prelu, "float32, constant slope"},

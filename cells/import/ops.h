@@ -409,6 +409,9 @@ enum base_status cell__row_mean_over(struct cell__import *im, const struct cell_
                                      uint32_t mask, uint32_t *row);
 /* The sum of a row's elements. */
 enum base_status cell__row_sum(struct cell__import *im, uint32_t row, uint32_t *out);
+/* *row [before, summed, behind] to [before, behind]. */
+enum base_status cell__row_sum_part(struct cell__import *im, const uint32_t sizes[3],
+                                    uint32_t *row);
 /* op_attend.c: what the weights, a softmax over the steps of a sequence, make of the values; the
  * same of their product, summed over these steps; and the largest score. */
 enum base_status cell__row_attend(struct cell__import *im, uint32_t weights, uint32_t values,

@@ -193,6 +193,9 @@ static enum base_status regroup_first(struct cell__import *im, struct regroup *r
     const uint32_t have = width_of(im, &regroup->in, regroup->in.first, regroup->in.end);
     const uint32_t wanted = width_of(im, &regroup->out, regroup->out.first, regroup->out.end);
     const bool is_more = have > wanted;
+    if (have == 0 || wanted == 0) {
+        return BASE_OK;
+    }
     regroup->inner = is_more ? have / wanted : wanted / have;
     *is_done = is_more ? have % wanted == 0 && is_of_parts(im, &to, &from, regroup->inner)
                        : wanted % have == 0 && is_stacked(im, &from, &to, regroup->inner);

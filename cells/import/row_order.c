@@ -150,11 +150,43 @@ static enum base_status features_at(struct cell__import *im, const struct cell__
     return cell__shape_width(im, &only, out);
 }
 
+/* n copies of the row behind each other: of as many as one op takes so many copies, and the rest.
+ */
+static enum base_status copy_row(struct cell__import *im, uint32_t n, uint32_t *row)
+{
+    uint32_t rows[CELL_OPERANDS_MAX];
+    uint32_t parts[2] = {*row, *row}; // those of whole rounds, and the rest
+    const uint32_t round = CELL_OPERANDS_MAX - 1;
+    uint32_t more = CELL__NONE; // the rest of the rounds before
+    while (n > 1) {
+        const uint32_t count = n < round ? n : round;
+        for (uint32_t i = 0; i < count; i++) {
+            rows[i] = parts[0];
+        }
+        if (n % count > 0) {
+            BASE_TRY(cell__row_concat(im, rows, n % count, &parts[1]));
+            rows[0] = parts[1];
+            rows[1] = more;
+            BASE_TRY(more == CELL__NONE ? BASE_OK : cell__row_concat(im, rows, 2, &parts[1]));
+            more = parts[1];
+            rows[0] = rows[1] = parts[0];
+        }
+        BASE_TRY(cell__row_concat(im, rows, count, &parts[0]));
+        n /= count;
+    }
+    rows[0] = *row = parts[0];
+    rows[1] = more;
+    return more == CELL__NONE ? BASE_OK : cell__row_concat(im, rows, 2, row);
+}
+
 /* [outer, 1, inner] to [outer, n, inner]: copies that one op joins, or else element by element. */
 static enum base_status repeat(struct cell__import *im, uint32_t outer, uint32_t n, uint32_t *row)
 {
     const uint32_t width = im->rows[*row].value.width;
     const bool is_float = im->rows[*row].value.dtype == CELL_F32;
+    if (n > CELL_OPERANDS_MAX && outer == 1 && n <= CELL_WIDTH_MAX / width) {
+        return copy_row(im, n, row);
+    }
     if (n > CELL_OPERANDS_MAX && is_float && n <= CELL_WIDTH_MAX / width) {
         const struct cell__place place = {.outer = outer, .size = 1, .inner = width / outer};
         int64_t *at = base_arena_array(im->arena, n, sizeof(*at)); // zeros: the only one there is

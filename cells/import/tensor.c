@@ -9,6 +9,8 @@
 #include "base/assert.h"
 #include "base/checked.h"
 
+#include <float.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -220,6 +222,37 @@ static void widen_for_floats(struct cell__import *im, size_t count)
     }
 }
 
+/* Doubles, such as the numbers of a scripted module, which a Cast makes floats of: floats from the
+ * start. Whatever else would read them as doubles is refused. */
+static enum base_status read_doubles(struct cell__import *im, const Onnx__TensorProto *proto,
+                                     struct cell__tensor *out)
+{
+    void *data = NULL;
+    struct cell__sym *none = NULL;
+    char text[CELL__TEXT_BYTES];
+    const char *name = cell__quote(text, proto->name);
+    const size_t given =
+        proto->has_raw_data ? proto->raw_data.len / sizeof(double) : proto->n_double_data;
+    if (given != out->count || proto->raw_data.len % sizeof(double) != 0) {
+        return cell__invalid(im, "constant \"%s\" has %zu elements, its shape %zu", name, given,
+                             out->count);
+    }
+    BASE_TRY(cell__tensor_alloc(im, out, false, &data, &none));
+    for (size_t i = 0; i < given; i++) {
+        double number = 0.0;
+        if (proto->has_raw_data) {
+            memcpy(&number, proto->raw_data.data + i * sizeof(number), sizeof(number));
+        } else {
+            number = proto->double_data[i];
+        }
+        if (isfinite(number) && fabs(number) > (double)FLT_MAX) {
+            return cell__refuse(im, "constant \"%s\" has %g, which no float is", name, number);
+        }
+        ((float *)data)[i] = (float)number;
+    }
+    return BASE_OK;
+}
+
 enum base_status cell__tensor_read(struct cell__import *im, const Onnx__TensorProto *proto,
                                    struct cell__tensor *out)
 {
@@ -239,7 +272,10 @@ enum base_status cell__tensor_read(struct cell__import *im, const Onnx__TensorPr
                                  (long long)proto->dims[k]);
         }
     }
-    BASE_TRY(const_dtype_of(im, proto, &out->dtype));
+    const bool is_double =
+        proto->data_type == ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE && !cell__external_has(proto);
+    out->dtype = CELL__F32;
+    BASE_TRY(is_double ? BASE_OK : const_dtype_of(im, proto, &out->dtype));
     size_t bytes = 0;
     if (cell__tensor_shape(im, out, (uint32_t)proto->n_dims, proto->dims) != BASE_OK ||
         !base_size_mul(out->count, cell__dtype_bytes(out->dtype), &bytes)) {
@@ -247,6 +283,9 @@ enum base_status cell__tensor_read(struct cell__import *im, const Onnx__TensorPr
         add_dims(dims, 0, (uint32_t)proto->n_dims, proto->dims);
         return base_fail(im->error, BASE_RESOURCE_EXHAUSTED,
                          "constant \"%s\" has the shape %s: more memory than there is", name, dims);
+    }
+    if (is_double) {
+        return read_doubles(im, proto, out);
     }
     if (out->dtype == CELL__U8 || out->dtype == CELL__I8) {
         widen_for_floats(im, out->count);

@@ -503,15 +503,6 @@ START_TEST(test_what_is_no_attention_is_refused)
     onnx_node(&builder, "Squeeze", "context3 one", "context");
     end_step();
     expect_refused(BASE_UNIMPLEMENTED, "over the source's steps inside a decoder's step");
-    begin_step(); // of two rows
-    onnx_node(&builder, "Unsqueeze", "h two", "column");
-    onnx_node(&builder, "Unsqueeze", "h one", "line");
-    onnx_node(&builder, "MatMul", "column line", "outer");
-    onnx_set_int(&builder, onnx_node(&builder, "Flatten", "outer", "flat"), "axis", 1);
-    matrix("back", (int64_t)WIDTH * WIDTH, WIDTH);
-    onnx_node(&builder, "MatMul", "flat back", "context");
-    end_step();
-    expect_refused(BASE_UNIMPLEMENTED, "a product of two matrices of a row");
 }
 END_TEST
 

@@ -340,6 +340,18 @@ static void pad(int64_t opset, size_t n, const int64_t *pads, float value)
     onnx_node(&window_builder, "Pad", "x pads value", "y");
 }
 
+/* The node of the window's builder that makes the value. */
+static Onnx__NodeProto *node_called(const char *value)
+{
+    for (size_t i = 0; i < window_builder.graph.n_node; i++) {
+        if (strcmp(window_builder.graph.node[i]->output[0], value) == 0) {
+            return window_builder.graph.node[i];
+        }
+    }
+    ck_abort_msg("no node makes %s", value);
+    return NULL;
+}
+
 START_TEST(test_padding_of_another_kind_is_refused)
 {
     const int64_t behind[] = {0, 0, 0, 0, 0, 1};
@@ -347,6 +359,8 @@ START_TEST(test_padding_of_another_kind_is_refused)
     const int64_t batch[] = {1, 0, 0, 0, 0, 0};
     const int64_t both[] = {0, 1, 1, 0, 0, 0};
     const int64_t less[] = {0, 0, -1, 0, 0, 0};
+    const int64_t far[] = {0, 0, -5000, 0, 0, 0};
+    const int64_t empty[] = {0, -1, 0, 0, -1, 0};
     const int64_t none[] = {0, 0, 0, 0, 0, 0};
     const struct cell_sequence wanted[] = {{.stride = 0}, {.stride = 1, .add = 0, .source = 0}};
     pad(17, 6, behind, 0.0f);
@@ -363,7 +377,16 @@ START_TEST(test_padding_of_another_kind_is_refused)
     window_refuse(BASE_UNIMPLEMENTED, "input \"x\": axis 0 is of unknown size");
     pad(17, 6, both, 0.0f); // what it computes: picture_dilated in test_import_exports.c
     window_refuse(BASE_INVALID_ARGUMENT, "W (\"w\") is float32 [1, 9, 2]; direction, input and");
+    pad(17, 6, less, 0.0f); // the first step left out; what it computes: loop_mixed
+    window_end("turned w r b");
+    expect_sequences(
+        2, (const struct cell_sequence[]){{.stride = 0}, {.stride = 1, .add = -2, .source = 0}});
+    pad(17, 6, far, 0.0f);
+    window_refuse(BASE_UNIMPLEMENTED, "padding of -5000 and 0; -4096 to 4096 each");
+    pad(17, 6, empty, 0.0f);
+    window_refuse(BASE_INVALID_ARGUMENT, "nothing is left of 2 steps");
     pad(17, 6, less, 0.0f);
+    onnx_set_string(&window_builder, node_called("y"), "mode", "edge");
     window_refuse(BASE_UNIMPLEMENTED, "padding of -1 and 0; 0 to 4096 each");
     pad(17, 4, behind, 0.0f);
     window_refuse(BASE_INVALID_ARGUMENT, "pads of 4 numbers");
