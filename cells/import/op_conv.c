@@ -401,21 +401,24 @@ static enum base_status lower_within(struct cell__import *im, const struct cell_
     return cell__row_join(im, left_rows, places, windows->within_left, row);
 }
 
+/* Along one axis or two, of which one may be the steps. */
+static enum base_status lower_windows(struct cell__import *im, const struct cell__node *node,
+                                      struct conv *conv, uint32_t *row)
+{
+    BASE_TRY(cell__check_windows(im, node, &conv->of.windows));
+    return conv->of.windows.is_picture   ? cell__row_picture_conv(im, &conv->of, row)
+           : conv->of.windows.within > 0 ? lower_within(im, node, conv, row)
+                                         : lower_place(im, conv, *row, row);
+}
+
 static enum base_status lower(struct cell__import *im, struct cell__node *node, struct conv *conv)
 {
     uint32_t row = cell__input(im, node, IN_X)->row;
     conv->of.is_depthwise = conv->of.groups > 1 && conv->of.groups == conv->of.channels &&
                             conv->of.filters == conv->of.channels;
     conv->of.windows.takes_within = true;
-    if (conv->of.windows.n == 3) {
-        BASE_TRY(cell__row_clip_conv(im, node, &conv->of, &row));
-        cell__set_row(im, node, 0, row);
-        return BASE_OK;
-    }
-    BASE_TRY(cell__check_windows(im, node, &conv->of.windows));
-    BASE_TRY(conv->of.windows.is_picture   ? cell__row_picture_conv(im, &conv->of, &row)
-             : conv->of.windows.within > 0 ? lower_within(im, node, conv, &row)
-                                           : lower_place(im, conv, row, &row));
+    BASE_TRY(conv->of.windows.n == 3 ? cell__row_clip_conv(im, node, &conv->of, &row)
+                                     : lower_windows(im, node, conv, &row));
     cell__set_row(im, node, 0, row);
     return BASE_OK;
 }

@@ -372,21 +372,22 @@ static enum base_status lower_clip(struct cell__import *im, const struct cell__n
     return cell__window_is_step(&pool->window) ? BASE_OK : lower_steps(im, pool, row);
 }
 
+static enum base_status lower_windows(struct cell__import *im, const struct cell__node *node,
+                                      struct pool *pool, uint32_t *row)
+{
+    BASE_TRY(cell__check_windows(im, node, &pool->windows));
+    pool->window = pool->windows.at[pool->windows.time];
+    return pool->windows.within > 0 ? lower_picture(im, pool, row) : lower_timed(im, pool, row);
+}
+
 enum base_status cell__lower_pool(struct cell__import *im, struct cell__node *node)
 {
     struct pool pool;
     uint32_t row = cell__input(im, node, 0)->row;
     BASE_TRY(read_pool(im, node, &pool));
     pool.windows.takes_within = true;
-    if (pool.windows.n == 3) {
-        BASE_TRY(lower_clip(im, node, &pool, &row));
-        cell__set_row(im, node, 0, row);
-        return BASE_OK;
-    }
-    BASE_TRY(cell__check_windows(im, node, &pool.windows));
-    pool.window = pool.windows.at[pool.windows.time];
-    BASE_TRY(pool.windows.within > 0 ? lower_picture(im, &pool, &row)
-                                     : lower_timed(im, &pool, &row));
+    BASE_TRY(pool.windows.n == 3 ? lower_clip(im, node, &pool, &row)
+                                 : lower_windows(im, node, &pool, &row));
     cell__set_row(im, node, 0, row);
     return BASE_OK;
 }
