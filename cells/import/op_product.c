@@ -191,12 +191,13 @@ static enum base_status place_matrix(struct cell__import *im, const struct cell_
     const struct cell__axis *last = &value->shape.axes[rank - 1];
     const struct cell__axis *before = &value->shape.axes[rank - 2];
     const struct cell__shape pair = {.rank = 2, .axes = {*before, *last}};
+    const struct cell__axis one = {.n = 0};
     struct cell__place place;
     *shape = value->shape;
     shape->rank = rank + 1;
     shape->axes[rank - 2] = is_first ? *last : *before;
-    shape->axes[rank - 1] = is_first ? *before : (struct cell__axis){.n = 0};
-    shape->axes[rank] = is_first ? (struct cell__axis){.n = 0} : *last;
+    shape->axes[rank - 1] = is_first ? *before : one;
+    shape->axes[rank] = is_first ? one : *last;
     BASE_TRY(cell__axis_in_row(im, &pair, 1, "multiplies", &place));
     const uint32_t dims[3] = {im->rows[*row].value.width / place.outer / place.size, place.outer,
                               place.size};

@@ -116,7 +116,7 @@ END_TEST
 /* ---- Doubles -------------------------------------------------------------------------------- */
 
 /* x times a constant of doubles that a Cast makes floats of. */
-static void scale(const double *number, bool is_raw)
+static void scale(double *number, bool is_raw)
 {
     const int64_t dims[] = {-1, 2};
     onnx_init(&builder, 17);
@@ -126,7 +126,7 @@ static void scale(const double *number, bool is_raw)
         tensor->has_raw_data = false;
         tensor->raw_data = (ProtobufCBinaryData){.len = 0};
         tensor->n_double_data = 1;
-        tensor->double_data = (double *)(uintptr_t)number;
+        tensor->double_data = number;
     }
     onnx_constant(&builder, "number", tensor);
     onnx_set_int(&builder, onnx_node(&builder, "Cast", "number", "factor"), "to", FLOAT);
@@ -137,7 +137,7 @@ static void scale(const double *number, bool is_raw)
 
 START_TEST(test_doubles_are_floats)
 {
-    static const double number = 0.1;
+    static double number = 0.1;
     const int64_t dims[] = {BATCH, 2};
     for (uint32_t i = 0; i < 2; i++) {
         struct replay_tensor y = {.rank = 0};
@@ -159,15 +159,15 @@ END_TEST
 
 START_TEST(test_doubles_that_no_float_is_are_refused)
 {
-    static const double number = 1e300;
-    const int64_t two = 2;
+    static double number = 1e300;
+    static int64_t two = 2;
     scale(&number, true);
     expect_refused(&builder, BASE_UNIMPLEMENTED,
                    "constant \"number\" has 1e+300, which no float is");
     scale(&number, true);
     Onnx__TensorProto *tensor = constant_of(&builder, "number");
     tensor->n_dims = 1;
-    tensor->dims = (int64_t *)(uintptr_t)&two;
+    tensor->dims = &two;
     expect_refused(&builder, BASE_INVALID_ARGUMENT, "has 1 elements, its shape 2");
 }
 END_TEST
