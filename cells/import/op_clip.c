@@ -103,6 +103,9 @@ static enum base_status gather_frames(struct cell__import *im, const struct clip
     const struct cell__window *window = along(clip);
     const uint32_t size = picture_size(clip);
     uint32_t zeros = CELL__NONE;
+    if (clip->left > CELL_WIDTH_MAX / size / count) {
+        return cell__refuse(im, "a row of more than %u elements", CELL_WIDTH_MAX);
+    }
     uint32_t *parts = base_arena_array(im->arena, clip->left, count * sizeof(*parts));
     if (parts == NULL) {
         return cell__no_memory(im);
@@ -198,6 +201,9 @@ static enum base_status stack_up(struct cell__import *im, const struct clip *cli
     const uint32_t inside[3] = {clip->left, sides->channels, sides->within * sides->height};
     BASE_TRY(cell__row_transpose(im, *row, inside, row));
     stack->rows = (uint32_t)((rows + stride - 1) / stride * stride);
+    if (clip->left > CELL_WIDTH_MAX / stack->rows / sides->height / sides->channels) {
+        return cell__refuse(im, "a row of more than %u elements", CELL_WIDTH_MAX);
+    }
     BASE_TRY(add_zeros(im, clip, stack, sides->height * sides->channels, row));
     sides->within = clip->left * stack->rows;
     down->before = down->behind = 0;

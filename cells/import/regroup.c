@@ -180,7 +180,8 @@ static bool is_stacked(const struct cell__import *im, const struct cell__axis *f
                        const struct cell__axis *to, uint32_t by)
 {
     const int64_t size = cell__axis_size(im, to);
-    return size < 0 || cell__axis_size(im, from) == size * by;
+    const int64_t all = cell__axis_size(im, from);
+    return size < 0 || (all % by == 0 && all / by == size);
 }
 
 /* Features beside time, where that comes first of what changes: fewer of more steps, or more of

@@ -429,7 +429,8 @@ enum base_status cell__axis_join(struct cell__import *im, struct cell__axis *axi
     int64_t parts = 1;
     for (uint32_t i = 1; i < of.n; i++) {
         const int64_t size = cell__atom_size(im, of.atoms[i]);
-        parts = size < 1 || parts > CELL_WINDOW_MAX ? CELL_WINDOW_MAX + 1 : parts * size;
+        const bool is_few = size >= 1 && size <= CELL_WINDOW_MAX && parts <= CELL_WINDOW_MAX;
+        parts = is_few ? parts * size : CELL_WINDOW_MAX + 1;
     }
     if (of.n < 2 || parts < 2 || parts > CELL_WINDOW_MAX ||
         atom_role(im, of.atoms[0]) == CELL__ROLE_BATCH) {

@@ -385,7 +385,13 @@ START_TEST(test_clips_refused)
     sides[1] = (struct side){.size = 40, .taps = 3, .stride = 1, .dilation = 1, .left = 38};
     sides[2] = (struct side){.size = 13, .taps = 13, .stride = 1, .dilation = 1, .left = 1};
     build();
-    expect_refused(&builder, BASE_UNIMPLEMENTED, "of more than 1048576 elements");
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "a row of more than 1048576 elements");
+    sides[0] = (struct side){.size = 60000, .taps = 1, .stride = 1, .dilation = 1, .left = 60000};
+    sides[1] = (struct side){
+        .size = 2, .taps = 3, .stride = 1, .dilation = 1, .before = 4000, .left = 4000};
+    sides[2] = (struct side){.size = 2, .taps = 1, .stride = 1, .dilation = 1, .left = 2};
+    build();
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "a row of more than 1048576 elements");
     kind = TRANSPOSED;
     build();
     expect_refused(&builder, BASE_UNIMPLEMENTED,
