@@ -843,6 +843,7 @@ BENCH_SUITES = \
   tests/bench/test_bench_describe.c \
   tests/bench/test_bench_layouts.c \
   tests/bench/test_bench_own_cell.c \
+  tests/bench/test_bench_peak.c \
   tests/bench/test_bench_policies.c \
   tests/bench/test_bench_engine.c \
   tests/bench/test_bench_serve.c \

@@ -67,6 +67,10 @@ struct bench_burst {
  * instruction for them, of fewer bits; zeros when this machine lacks it. */
 struct bench_burst bench_fma_burst(const char *isa, enum cell_precision precision, uint64_t ns);
 
+/* The same of a tile as product_body.h has it, 6 rows by 4 vectors (16 registers: 2), with its
+ * loads, from L1: what a product can reach, where these lower the clock. Zeros for scalar code. */
+struct bench_burst bench_tile_burst(const char *isa, uint64_t ns);
+
 /* 10^9 elements a second that an activation of a kernel table takes through L1, for about `ns`. */
 double bench_activation_rate(void (*activation)(uint32_t n, const float *in, float *out),
                              uint64_t ns);

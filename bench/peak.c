@@ -2,9 +2,10 @@
  *
  * The loops are written in assembly, so that no compiler changes them and no build flag is needed:
  * 12 independent multiply-adds (enough to cover 4 to 5 cycles of latency on two units), or 8 loads
- * a round. Activations are those of the kernel tables, whose operations are fixed, over rows that
- * stay in L1. Each loop is repeated for a given time and the best piece counts: others only
- * disturb.
+ * a round; or a tile's multiply-adds with the loads that they cannot do without, where some
+ * processors (Intel's from Sapphire Rapids on) lower their clock by a sixth. Activations are those
+ * of the kernel tables, whose operations are fixed, over rows that stay in L1. Each loop is
+ * repeated for a given time and the best piece counts: others only disturb.
  */
 #include "base/clock.h"
 #include "base/cpus.h"
@@ -18,6 +19,14 @@
 #include <string.h>
 
 #ifdef __x86_64__
+
+/* 16 KiB of weights and 6 rows, which stay in L1: what a tile multiplies. */
+enum { TILE_TERMS = 64, TILE_ROWS = 6, TILE_WEIGHTS = 64 };
+
+struct operands {
+    _Alignas(64) float weights[TILE_TERMS][TILE_WEIGHTS];
+    _Alignas(64) float rows[TILE_TERMS][TILE_ROWS];
+};
 
 /* One multiply-add to each of 12 registers `r`0..11. */
 #    define FMA_ONE(op, r, i) op " %%" r "12, %%" r "13, %%" r #    i "\n\t"
@@ -63,6 +72,61 @@ static const float factors[2] = {0.70710678f, 1.25e-3f};
                          : "+r"(at)                                                                \
                          : "r"(end)                                                                \
                          : "cc", "memory", VECTORS_USED)
+
+/* A term of a tile of 6 rows by 4 vectors: 6 broadcasts, 4 loads, 24 multiply-adds. A term of 6
+ * rows by 2 vectors, for 16 registers: 2 loads, 6 broadcasts, 12 multiply-adds. */
+#    define TILE_FMA(r, x, w, sum)     "vfmadd231ps %%" r #    x ", %%" r #    w ", %%" r #    sum "\n\t"
+#    define TILE_SET(r, at, x)         "vbroadcastss 4*" #    at "(%1), %%" r #    x "\n\t"
+#    define TILE_LOAD(r, bytes, at, w) "vmovaps " #    at "*" bytes "(%0), %%" r #    w "\n\t"
+#    define TILE_CLEAR(sum)            "vmovaps %%zmm0, %%zmm" #    sum "\n\t"
+#    define TILE_COLUMN(at, a, b, c, d, e, f)                                                      \
+        TILE_LOAD("zmm", "64", at, 30)                                                             \
+        TILE_FMA("zmm", 24, 30, a)                                                                 \
+        TILE_FMA("zmm", 25, 30, b)                                                                 \
+        TILE_FMA("zmm", 26, 30, c)                                                                 \
+        TILE_FMA("zmm", 27, 30, d) TILE_FMA("zmm", 28, 30, e) TILE_FMA("zmm", 29, 30, f)
+#    define TILE_ROW(at, a, b)                                                                     \
+        TILE_SET("ymm", at, 14) TILE_FMA("ymm", 14, 12, a) TILE_FMA("ymm", 14, 13, b)
+
+static void tile_zmm(const struct operands *operands)
+{
+    const float *weights = operands->weights[0];
+    const float *rows = operands->rows[0];
+    const float *end = weights + (size_t)TILE_TERMS * TILE_WEIGHTS;
+    __asm__ volatile(
+        "vzeroall\n\t" TILE_CLEAR(16) TILE_CLEAR(17) TILE_CLEAR(18) TILE_CLEAR(19) TILE_CLEAR(20)
+            TILE_CLEAR(21) TILE_CLEAR(22) TILE_CLEAR(23) "1:\n\t" TILE_SET("zmm", 0, 24)
+                TILE_SET("zmm", 1, 25) TILE_SET("zmm", 2, 26) TILE_SET("zmm", 3, 27)
+                    TILE_SET("zmm", 4, 28) TILE_SET("zmm", 5, 29) TILE_COLUMN(0, 0, 1, 2, 3, 4, 5)
+                        TILE_COLUMN(1, 6, 7, 8, 9, 10, 11) TILE_COLUMN(2, 12, 13, 14, 15, 16, 17)
+                            TILE_COLUMN(3, 18, 19, 20, 21, 22, 23) "add $24, %1\n\t"
+                                                                   "add $256, %0\n\t"
+                                                                   "cmp %2, %0\n\t"
+                                                                   "jb 1b\n\t"
+                                                                   "vzeroupper"
+        : "+&r"(weights), "+&r"(rows) // &: where the rows begin is where the weights end
+        : "r"(end)
+        : "cc", "memory", VECTORS_USED, "xmm14", "xmm15"); // the others are AVX-512's alone
+}
+
+static void tile_ymm(const struct operands *operands)
+{
+    const float *weights = operands->weights[0];
+    const float *rows = operands->rows[0];
+    const float *end = weights + (size_t)TILE_TERMS * TILE_WEIGHTS;
+    __asm__ volatile("vzeroall\n\t"
+                     "1:\n\t" TILE_LOAD("ymm", "32", 0, 12) TILE_LOAD("ymm", "32", 1, 13)
+                         TILE_ROW(0, 0, 1) TILE_ROW(1, 2, 3) TILE_ROW(2, 4, 5) TILE_ROW(3, 6, 7)
+                             TILE_ROW(4, 8, 9) TILE_ROW(5, 10, 11) "add $24, %1\n\t"
+                                                                   "add $256, %0\n\t"
+                                                                   "cmp %2, %0\n\t"
+                                                                   "jb 1b\n\t"
+                                                                   "vzeroupper"
+                     : "+&r"(weights),
+                       "+&r"(rows) // &: where the rows begin is where the weights end
+                     : "r"(end)
+                     : "cc", "memory", VECTORS_USED, "xmm14");
+}
 
 static void fma_zmm(uint64_t rounds)
 {
@@ -135,15 +199,24 @@ struct loop {
     void (*run)(uint64_t rounds);
 };
 
+/* A tile over all of its operands; what it multiplies and adds. */
+struct tile {
+    double flops;
+    void (*run)(const struct operands *operands);
+};
+
 struct isa {
     const char *name;
     struct loop loops[CELL_PRECISION_COUNT]; /* without one: that of floats */
+    struct tile tile;
 };
 
 static const struct isa isas[] = {
-    {"avx512", {{16.0, fma_zmm}, {32.0, bf16_zmm}, {64.0, int8_zmm}}},
-    {"avx2", {{8.0, fma_ymm}}},
-    {"scalar", {{1.0, fma_one}}},
+    {"avx512",
+     {{16.0, fma_zmm}, {32.0, bf16_zmm}, {64.0, int8_zmm}},
+     {2.0 * TILE_TERMS * TILE_ROWS * 64.0, tile_zmm}},
+    {"avx2", {{8.0, fma_ymm}}, {2.0 * TILE_TERMS * TILE_ROWS * 16.0, tile_ymm}},
+    {"scalar", {{1.0, fma_one}}, {0.0, NULL}},
 };
 enum { ISAS = sizeof(isas) / sizeof(isas[0]) };
 
@@ -171,31 +244,90 @@ static const struct loop *loop_of(const struct isa *isa, enum cell_precision pre
     return &isa->loops[has_it ? precision : CELL_FP32];
 }
 
-struct bench_burst bench_fma_burst(const char *isa, enum cell_precision precision, uint64_t ns)
+/* NULL where this machine lacks it. */
+static const struct isa *find_isa(const char *name)
 {
-    struct bench_burst burst = {0};
     for (int i = 0; i < ISAS; i++) {
-        if (strcmp(isas[i].name, isa) != 0 || !has_isa(&isas[i])) {
-            continue;
+        if (strcmp(isas[i].name, name) == 0 && has_isa(&isas[i])) {
+            return &isas[i];
         }
-        const struct loop *loop = loop_of(&isas[i], precision);
-        // About 10 us, so that some pieces are undisturbed.
-        const uint64_t rounds = loop->terms > 1e3 ? 100 : 2000;
-        const double flops = (double)rounds * 24 * 2 * loop->terms;
-        uint64_t cpu_ns = base_thread_cpu_ns();
-        uint64_t pieces = 0;
-        for (uint64_t start = base_now_ns(), now = start; now - start < ns; pieces++) {
-            loop->run(rounds);
-            uint64_t end = base_now_ns();
-            double gflops = flops / (double)(end - now);
-            burst.best_gflops = gflops > burst.best_gflops ? gflops : burst.best_gflops;
-            now = end;
-        }
-        cpu_ns = base_thread_cpu_ns() - cpu_ns;
-        burst.mean_gflops = cpu_ns > 0 ? flops * (double)pieces / (double)cpu_ns : 0.0;
-        break;
     }
-    return burst;
+    return NULL;
+}
+
+/* Pieces of `flops` each, one after the other. */
+struct pieces {
+    double flops;
+    uint64_t start_ns, last_ns, cpu_ns, n;
+    struct bench_burst burst;
+};
+
+static struct pieces begin_pieces(double flops)
+{
+    const uint64_t now = base_now_ns();
+    return (struct pieces){
+        .flops = flops, .start_ns = now, .last_ns = now, .cpu_ns = base_thread_cpu_ns()};
+}
+
+/* Counts one; whether another is wanted. */
+static bool end_piece(struct pieces *pieces, uint64_t ns)
+{
+    const uint64_t now = base_now_ns();
+    const double gflops = pieces->flops / (double)(now - pieces->last_ns);
+    if (gflops > pieces->burst.best_gflops) {
+        pieces->burst.best_gflops = gflops;
+    }
+    pieces->n++;
+    pieces->last_ns = now;
+    if (now - pieces->start_ns < ns) {
+        return true;
+    }
+    const uint64_t cpu_ns = base_thread_cpu_ns() - pieces->cpu_ns;
+    if (cpu_ns > 0) {
+        pieces->burst.mean_gflops = pieces->flops * (double)pieces->n / (double)cpu_ns;
+    }
+    return false;
+}
+
+struct bench_burst bench_fma_burst(const char *isa_name, enum cell_precision precision, uint64_t ns)
+{
+    const struct isa *isa = find_isa(isa_name);
+    if (isa == NULL) {
+        return (struct bench_burst){0};
+    }
+    const struct loop *loop = loop_of(isa, precision);
+    // About 10 us, so that some pieces are undisturbed.
+    const uint64_t rounds = loop->terms > 1e3 ? 100 : 2000;
+    struct pieces pieces = begin_pieces((double)rounds * 24 * 2 * loop->terms);
+    do {
+        loop->run(rounds);
+    } while (end_piece(&pieces, ns));
+    return pieces.burst;
+}
+
+struct bench_burst bench_tile_burst(const char *isa_name, uint64_t ns)
+{
+    enum { REPEATS = 40 }; // about 10 us
+    const struct isa *isa = find_isa(isa_name);
+    if (isa == NULL || isa->tile.run == NULL) {
+        return (struct bench_burst){0};
+    }
+    struct operands operands;
+    float *weights = operands.weights[0];
+    float *rows = operands.rows[0];
+    for (int i = 0; i < TILE_TERMS * TILE_WEIGHTS; i++) {
+        weights[i] = (float)(i * 37 % 101 - 50) / 64.0f;
+    }
+    for (int i = 0; i < TILE_TERMS * TILE_ROWS; i++) {
+        rows[i] = (float)(i * 29 % 97 - 48) / 64.0f;
+    }
+    struct pieces pieces = begin_pieces(isa->tile.flops * REPEATS);
+    do {
+        for (int r = 0; r < REPEATS; r++) {
+            isa->tile.run(&operands);
+        }
+    } while (end_piece(&pieces, ns));
+    return pieces.burst;
 }
 
 double bench_read_gbytes(size_t bytes, uint64_t ns)
@@ -230,6 +362,13 @@ struct bench_burst bench_fma_burst(const char *isa, enum cell_precision precisio
 {
     (void)isa;
     (void)precision;
+    (void)ns;
+    return (struct bench_burst){0};
+}
+
+struct bench_burst bench_tile_burst(const char *isa, uint64_t ns)
+{
+    (void)isa;
     (void)ns;
     return (struct bench_burst){0};
 }
@@ -294,6 +433,14 @@ static void measure(struct base_buf *out, bool is_json, uint64_t ns)
     for (int i = 0; i < 3; i++) {
         base_buf_printf(out, is_json ? "%s\"%s\":%.1f" : "%s %s %.1f", is_json && i > 0 ? "," : "",
                         isa_names[i], bench_fma_burst(isa_names[i], CELL_FP32, ns).best_gflops);
+    }
+    base_buf_text(out, is_json ? "},\"tile_gflops\":{"
+                               : "\na tile's multiply-adds, operands from L1 (in the mean):");
+    for (int i = 0; i < 2; i++) { // of vectors alone
+        struct bench_burst tile = bench_tile_burst(isa_names[i], ns);
+        base_buf_printf(out, is_json ? "%s\"%s\":[%.1f,%.1f]" : "%s %s %.1f (%.1f)",
+                        is_json && i > 0 ? "," : "", isa_names[i], tile.best_gflops,
+                        tile.mean_gflops);
     }
     base_buf_text(out, is_json ? "},\"activations_g\":{" : "\nactivations, 10^9/s of one core:");
     measure_activations(out, is_json, ns);
