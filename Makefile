@@ -80,6 +80,7 @@ CELLS_SRCS = \
   cells/cpu/program.c \
   cells/cpu/reduce.c \
   cells/cpu/reduced.c \
+  cells/cpu/repeats.c \
   cells/cpu/rows.c \
   cells/cpu/rowwise.c \
   cells/cpu/convolve.c \

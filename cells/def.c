@@ -83,7 +83,8 @@ static uint32_t taken_from(const struct cell_def *def, uint32_t value)
     for (uint32_t o = def->n_ops; o-- > 0;) {
         const struct cell_op *op = &def->ops[o];
         const bool takes = op->kind == CELL_OP_SLICE || op->kind == CELL_OP_CAST ||
-                           op->kind == CELL_OP_COPY || op->kind == CELL_OP_TRANSPOSE;
+                           op->kind == CELL_OP_COPY || op->kind == CELL_OP_TRANSPOSE ||
+                           op->kind == CELL_OP_SPREAD;
         value = takes && op->result == value ? op->operands[0] : value;
     }
     return value;

@@ -217,6 +217,9 @@ struct cell_linear_places {
 struct cell_pointwise_value {
     uint32_t tile;  /* POINTWISE_ROW: it has a row; else which tile of the scratch keeps it */
     bool is_single; /* a row of width 1, for every element */
+    /* times > 1: a row of so many times fewer elements, each `part` of which stand for `times`
+     * such parts behind each other, as SPREAD says. */
+    uint32_t times, part;
 };
 
 struct cell_pointwise_op {
@@ -231,8 +234,8 @@ struct cell_pointwise {
     struct cell_pointwise_op ops[CELL_POINTWISE_VALUES_MAX];
 };
 
-/* Floats of scratch that a chain may need. */
-#define CELL_POINTWISE_SCRATCH (CELL_POINTWISE_TILES_MAX * CELL_POINTWISE_TILE)
+/* Floats of scratch that a chain may need: its tiles, and one for each operand that is spread. */
+#define CELL_POINTWISE_SCRATCH ((CELL_POINTWISE_TILES_MAX + 3) * CELL_POINTWISE_TILE)
 
 /* Of FILTER: places beside each other, which all read the same taps. */
 struct cell_filter_run {

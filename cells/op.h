@@ -130,6 +130,8 @@ struct cell_weight {
  * COPY         the same row
  * TRANSPOSE    x is [dims[0], dims[1], dims[2], what is left of its width]; the result is
  *              [dims[0], dims[2], dims[1], ..]
+ * SPREAD       x is [dims[0], dims[2]]; the result is [dims[0], dims[1], dims[2]]: each part of
+ *              dims[2] elements dims[1] times behind itself
  * CAST         to the result's dtype
  * CONST        the weight [1, width] itself
  * LSTM         operands x, h, c; weights W [4H, in], R [4H, F], B [1, 8H], P [1, 3H]; gate order
@@ -212,6 +214,7 @@ struct cell_weight {
     X(SLICE, 1, 0, 0)                                                                              \
     X(COPY, 1, 0, 0)                                                                               \
     X(TRANSPOSE, 1, 0, 0)                                                                          \
+    X(SPREAD, 1, 0, 0)                                                                             \
     X(CAST, 1, 0, 0)                                                                               \
     X(CONST, 0, 1, 0)                                                                              \
     X(LSTM, 3, 4, 2)                                                                               \
@@ -295,7 +298,7 @@ struct cell_op {
     uint32_t step;                 /* LINEAR with patches; 0 of a picture's */
     struct cell_picture picture;   /* FILTER; LINEAR, whose patches are its places */
     enum cell_patch_order order;   /* LSTM, GRU, RNN with patches */
-    uint32_t dims[3];              /* TRANSPOSE */
+    uint32_t dims[3];              /* TRANSPOSE, SPREAD */
     uint32_t group;                /* SOFTMAX, LOG_SOFTMAX; MEAN, 0: all */
     uint32_t variant;              /* GRU, RNN, ATTEND, REDUCE, TOP, FILTER */
     enum cell_precision precision; /* of what has gates, and of LINEAR */

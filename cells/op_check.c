@@ -618,6 +618,23 @@ static enum base_status check_transpose(const struct look *look)
                : bad(look, "operand and result differ in dtype or width");
 }
 
+static enum base_status check_spread(const struct look *look)
+{
+    const uint32_t *dims = look->op->dims;
+    const struct cell_value from = operand(look, 0);
+    const struct cell_value to = result(look, 0);
+    const uint64_t parts = (uint64_t)dims[0] * dims[2];
+    const bool fits =
+        parts == from.width && dims[1] > 0 && (uint64_t)from.width * dims[1] == to.width;
+    if (!fits || from.dtype != to.dtype) {
+        return base_fail(look->error, BASE_INVALID_ARGUMENT,
+                         "op %u (SPREAD): [%u, %u] of a row of %u %u times is not a row of %u, or "
+                         "of another dtype",
+                         look->index, dims[0], dims[2], from.width, dims[1], to.width);
+    }
+    return BASE_OK;
+}
+
 static enum base_status check_argmax(const struct look *look)
 {
     return operand(look, 0).dtype == CELL_F32 && result(look, 0).dtype != CELL_F32 &&
@@ -681,6 +698,7 @@ static enum base_status check_shapes(const struct look *look)
         [CELL_OP_SLICE] = check_slice,
         [CELL_OP_COPY] = check_copy,
         [CELL_OP_TRANSPOSE] = check_transpose,
+        [CELL_OP_SPREAD] = check_spread,
         [CELL_OP_CAST] = check_cast,
         [CELL_OP_CONST] = check_const,
         [CELL_OP_LSTM] = check_lstm,

@@ -62,6 +62,11 @@ static uint32_t manner_of(const struct cell_op *op)
                                         : (uint32_t)op->order;
 }
 
+static bool has_dims(enum cell_op_kind kind)
+{
+    return kind == CELL_OP_TRANSPOSE || kind == CELL_OP_SPREAD;
+}
+
 static void hash_op(struct base_hasher *hasher, const struct cell_op *op)
 {
     hash_u32(hasher, (uint32_t)op->kind);
@@ -75,7 +80,7 @@ static void hash_op(struct base_hasher *hasher, const struct cell_op *op)
     if (cell_op_has_picture(op)) {
         base_hasher_add(hasher, &op->picture, sizeof(op->picture));
     }
-    if (op->kind == CELL_OP_TRANSPOSE) {
+    if (has_dims(op->kind)) {
         base_hasher_add(hasher, op->dims, sizeof(op->dims));
     }
     hash_u32(hasher, group_of(op));
@@ -128,7 +133,7 @@ static bool has_same_patches(const struct cell_op *a, const struct cell_op *b)
     if (cell_op_may_have_patches(a->kind)) {
         return a->patches == b->patches && manner_of(a) == manner_of(b);
     }
-    return a->kind != CELL_OP_TRANSPOSE || memcmp(a->dims, b->dims, sizeof(a->dims)) == 0;
+    return !has_dims(a->kind) || memcmp(a->dims, b->dims, sizeof(a->dims)) == 0;
 }
 
 static bool is_op_equal(const struct cell_op *a, const struct cell_op *b)

@@ -65,6 +65,24 @@ static bool may_join(const struct fusing *fusing, const struct growth *growth, u
            growth->chain->n_values + op->n_in + 1 <= CELL_POINTWISE_VALUES_MAX;
 }
 
+/* Of an operand that is shorter than the chain and read again. */
+static uint32_t number_of_repeated(struct growth *growth, uint32_t value,
+                                   const struct cell_repeats *repeats)
+{
+    struct cell_pointwise *chain = growth->chain;
+    for (uint32_t number = 0; number < chain->n_values; number++) {
+        const struct cell_pointwise_value *known = &chain->values[number];
+        if (growth->op.chain_values[number] == value && known->times == repeats->times &&
+            known->part == repeats->part) {
+            return number;
+        }
+    }
+    chain->values[chain->n_values] = (struct cell_pointwise_value){
+        .tile = CELL_POINTWISE_ROW, .times = repeats->times, .part = repeats->part};
+    growth->op.chain_values[chain->n_values] = value;
+    return chain->n_values++;
+}
+
 static uint32_t number_of(const struct fusing *fusing, struct growth *growth, uint32_t value)
 {
     struct cell_pointwise *chain = growth->chain;
@@ -87,7 +105,9 @@ static void join(struct fusing *fusing, struct growth *growth, uint32_t o)
     struct cell_pointwise_op *to = &chain->ops[chain->n_ops++];
     *to = (struct cell_pointwise_op){.kind = op->kind, .n_in = op->n_in};
     for (uint32_t i = 0; i < op->n_in; i++) {
-        to->in[i] = number_of(fusing, growth, op->in[i]);
+        to->in[i] = op->repeats[i].times > 1
+                        ? number_of_repeated(growth, op->in[i], &op->repeats[i])
+                        : number_of(fusing, growth, op->in[i]);
     }
     to->out = number_of(fusing, growth, op->out);
     fusing->is_done[o] = true;

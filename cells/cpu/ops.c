@@ -195,7 +195,8 @@ static uint32_t joined_within(const struct cell_view *view, const struct cell_pr
         singles[v] = chain->values[v].is_single;
         if (chain->values[v].tile == CELL_POINTWISE_ROW) {
             uint8_t *const *rows = view->space->rows[op->chain_values[v]] + first;
-            n = joined_rows(rows, n, chain->width, &singles[v]);
+            const uint32_t times = chain->values[v].times > 1 ? chain->values[v].times : 1;
+            n = joined_rows(rows, n, chain->width / times, &singles[v]);
         }
     }
     return n;

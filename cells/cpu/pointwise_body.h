@@ -193,6 +193,63 @@ CELL_INLINE float *tile_of_value(const struct cell_pointwise *chain, float *cons
     return value->is_single ? values[number] : values[number] + at;
 }
 
+/* A value's elements from `at` on, one element for all of its times. */
+CELL_INLINE void spread_elements(const struct cell_pointwise_value *value, const float *row,
+                                 size_t at, size_t n, float *out)
+{
+    const float *from = row + at / value->times;
+    size_t left = value->times - at % value->times; // times that this one still has
+    for (size_t i = 0; i < n; from++, left = value->times) {
+        const size_t count = left < n - i ? left : n - i;
+        const simd_vec x = simd_set1(*from);
+        size_t k = 0;
+        for (; k + CELL_SIMD_LANES <= count; k += CELL_SIMD_LANES) {
+            simd_store(out + i + k, x);
+        }
+        if (k < count) {
+            simd_store_part(out + i + k, count - k, x);
+        }
+        i += count;
+    }
+}
+
+/* The same of longer parts. */
+CELL_INLINE void spread_parts(const struct cell_pointwise_value *value, const float *row, size_t at,
+                              size_t n, float *out)
+{
+    const size_t part = value->part;
+    size_t within = at % part;
+    size_t time = at / part % value->times;
+    const float *from = row + at / part / value->times * part;
+    for (size_t i = 0; i < n; within = 0) {
+        const size_t count = part - within < n - i ? part - within : n - i;
+        size_t k = 0;
+        for (; k + CELL_SIMD_LANES <= count; k += CELL_SIMD_LANES) {
+            simd_store(out + i + k, simd_load(from + within + k));
+        }
+        if (k < count) {
+            simd_store_part(out + i + k, count - k, simd_load_part(from + within + k, count - k));
+        }
+        i += count;
+        time = time + 1 == value->times ? 0 : time + 1;
+        from += time == 0 ? part : 0;
+    }
+}
+
+/* Operand k of an op, elements from `at` on: where they stand, or where they are put together. */
+CELL_INLINE const float *tile_of_operand(const struct cell_pointwise *chain, float *const values[],
+                                         float *scratch, const struct cell_pointwise_op *op,
+                                         uint32_t k, size_t at, size_t n)
+{
+    const struct cell_pointwise_value *value = &chain->values[op->in[k]];
+    if (value->times <= 1 || value->is_single) {
+        return tile_of_value(chain, values, scratch, op->in[k], at);
+    }
+    float *out = scratch + (CELL_POINTWISE_TILES_MAX + k) * CELL_POINTWISE_TILE;
+    (value->part == 1 ? spread_elements : spread_parts)(value, values[op->in[k]], at, n, out);
+    return out;
+}
+
 static void pointwise(const struct cell_pointwise *chain, float *const values[], float *scratch)
 {
     for (size_t at = 0; at < chain->width; at += CELL_POINTWISE_TILE) {
@@ -201,7 +258,7 @@ static void pointwise(const struct cell_pointwise *chain, float *const values[],
             const struct cell_pointwise_op *op = &chain->ops[o];
             struct tile_op tile = {.n = left < CELL_POINTWISE_TILE ? left : CELL_POINTWISE_TILE};
             for (uint32_t k = 0; k < op->n_in; k++) {
-                tile.in[k] = tile_of_value(chain, values, scratch, op->in[k], at);
+                tile.in[k] = tile_of_operand(chain, values, scratch, op, k, at, tile.n);
                 tile.is_single[k] = chain->values[op->in[k]].is_single;
             }
             tile.out = tile_of_value(chain, values, scratch, op->out, at);

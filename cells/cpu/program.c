@@ -509,6 +509,7 @@ enum base_status cell_program_create(const struct cell_type *type,
         status = cell_program_plan_tables(program);
     }
     if (status == BASE_OK) {
+        cell_program_find_repeats(program);
         cell_program_find_phases(program);
         cell_program_find_lazy(program);
         status = cell_program_fuse(program);

@@ -43,6 +43,11 @@ struct cell_wave {
     uint64_t total;  /* of the wave */
 };
 
+/* An operand that is shorter and read again: struct cell_pointwise_value; 0: it is not. */
+struct cell_repeats {
+    uint32_t times, part;
+};
+
 struct cell_program_op {
     const struct cell_op *op; /* NULL: a copy that the program added */
     enum cell_op_kind kind;
@@ -78,6 +83,7 @@ struct cell_program_op {
     // values; in, out and second are not used.
     const struct cell_pointwise *chain;
     uint32_t *chain_values;
+    struct cell_repeats repeats[3]; /* of an element-wise op's operands, until it is in a chain */
 };
 
 /* The operands of a gated cell, as struct cell_gated_step names them. */
@@ -242,6 +248,12 @@ enum base_status cell_program_plan_tables(struct cell_program *program);
 
 /* The weights are loaded, the spaces are there. */
 enum base_status cell_program_fill_tables(struct cell_program *program);
+
+/* ---- repeats.c; while the program is made, before phases.c ---- */
+
+/* What SPREAD copies for element-wise ops alone, they read where it stands, again and again; such
+ * copies are left out. */
+void cell_program_find_repeats(struct cell_program *program);
 
 /* ---- phases.c; while the program is made ---- */
 

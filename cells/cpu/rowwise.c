@@ -266,6 +266,25 @@ static void transpose_row(const struct cell_op *op, struct cell_value value, con
     }
 }
 
+/* Parts of one element are set, longer ones copied. */
+static void spread_row(const uint32_t dims[3], size_t element, const uint8_t *in, uint8_t *out)
+{
+    const size_t bytes = dims[2] * element;
+    for (uint32_t part = 0; part < dims[0]; part++, in += bytes) {
+        if (bytes == sizeof(float)) {
+            float *to = (float *)(void *)out;
+            for (uint32_t k = 0; k < dims[1]; k++) {
+                to[k] = f32(in)[0];
+            }
+            out += dims[1] * bytes;
+            continue;
+        }
+        for (uint32_t k = 0; k < dims[1]; k++, out += bytes) {
+            memcpy(out, in, bytes);
+        }
+    }
+}
+
 void cell_rowwise(const struct cell_program *program, const struct cell_program_op *op,
                   const uint8_t *const *in, uint8_t *out)
 {
@@ -318,6 +337,9 @@ void cell_rowwise(const struct cell_program *program, const struct cell_program_
         break;
     case CELL_OP_TRANSPOSE:
         transpose_row(op->op, to, in[0], out);
+        break;
+    case CELL_OP_SPREAD:
+        spread_row(op->op->dims, element, in[0], out);
         break;
     case CELL_OP_CAST:
         for (uint32_t i = 0; i < to.width; i++) {

@@ -240,6 +240,14 @@ void cell_cuda__plan_rowwise(struct cell_cuda__plan *plan, const struct cell_op 
                                          .cols = op->dims[2],
                                          .block =
                                              words / (op->dims[0] * op->dims[1] * op->dims[2])};
+    } else if (op->kind == CELL_OP_SPREAD) {
+        const uint32_t words = cell_cuda__words(to);
+        cell_cuda__add(plan, CELL_STEP_SPREAD, words, about)->spread =
+            (struct cell_step_spread){.in = in,
+                                      .out = out,
+                                      .words = words,
+                                      .times = op->dims[1],
+                                      .block = words / (op->dims[0] * op->dims[1])};
     } else {
         base_assert(op->kind == CELL_OP_CAST);
         cell_cuda__add(plan, CELL_STEP_CAST, to->width, about)->cast =

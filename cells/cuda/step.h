@@ -52,6 +52,7 @@
     X(TOP, top, 256, 37)                                                                           \
     X(TAKE, take, 1, 1)                                                                            \
     X(TRANSPOSE, transpose, 1, 1)                                                                  \
+    X(SPREAD, spread, 1, 1)                                                                        \
     X(PLACES, places, 1, 1)                                                                        \
     X(FILTER, filter, 1, 1)                                                                        \
     X(ATTEND_SCORE, attend_score, 16, 2)                                                           \
@@ -384,6 +385,13 @@ struct cell_step_transpose {
     uint32_t rows, cols, block;
 };
 
+/* An item is a word of the result, [parts][times][block] of each [parts][block] of the row. */
+struct cell_step_spread {
+    struct cell_step_place in, out;
+    uint32_t words; /* of a row of the result */
+    uint32_t times, block;
+};
+
 /* cells/op.h, struct cell_picture; across: places that are left beside each other. */
 struct cell_step_picture {
     uint32_t size[2], taps[2], dilations[2], strides[2], before[2];
@@ -489,6 +497,7 @@ struct cell_step {
         struct cell_step_top top;
         struct cell_step_take take;
         struct cell_step_transpose transpose;
+        struct cell_step_spread spread;
         struct cell_step_places places;
         struct cell_step_filter filter;
         struct cell_step_attend attend_score, attend_weigh, attend;

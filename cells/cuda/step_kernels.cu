@@ -26,6 +26,7 @@
  *   registers  cell_step_top__sm80 80
  *   registers  cell_step_take__sm80 32
  *   registers  cell_step_transpose__sm80 32
+ *   registers  cell_step_spread__sm80 32
  *   registers  cell_step_places__sm80 40
  *   registers  cell_step_filter__sm80 48
  *   registers  cell_step_attend_score__sm80 48

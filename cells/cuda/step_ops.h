@@ -157,6 +157,14 @@ CELL_STEP_FN void cell_step_transpose(const struct cell_step_transpose *p, struc
         cell_step_words(p->in, r)[((first + row) * p->cols + col) * p->block + b];
 }
 
+CELL_STEP_FN void cell_step_spread(const struct cell_step_spread *p, struct cell_step_at at)
+{
+    const uint32_t r = at.item / p->words;
+    const uint32_t word = at.item % p->words;
+    const uint32_t part = word / p->block / p->times;
+    cell_step_words(p->out, r)[word] = cell_step_words(p->in, r)[part * p->block + word % p->block];
+}
+
 /* Where a tap of a place stands in its row; -1: beyond the edges. */
 CELL_STEP_FN int64_t cell_step_tap(const struct cell_step_picture *p, uint32_t place, uint32_t tap)
 {

@@ -274,7 +274,7 @@ static struct cell__band of_op(const struct bands *bands, uint32_t row)
         copy.of_query = of_key;
         return copy.kind == CELL__BAND_LINEAR ? copy : none;
     }
-    if (op->kind == CELL_OP_CAST || op->kind == CELL_OP_COPY) {
+    if (op->kind == CELL_OP_CAST || op->kind == CELL_OP_COPY || op->kind == CELL_OP_SPREAD) {
         return bands->at[op->operands[0]];
     }
     if (!cell_op_is_pointwise(op->kind)) {

@@ -251,6 +251,7 @@ static struct behind of_op(const struct walk *walk, uint32_t row)
     case CELL_OP_COPY:
     case CELL_OP_SLICE:
     case CELL_OP_TRANSPOSE:
+    case CELL_OP_SPREAD:
     case CELL_OP_MEAN:
         return walk->at[op->operands[0]];
     default:

@@ -280,12 +280,19 @@ enum base_status cell__lower_index(struct cell__import *im, struct cell__node *n
 
 /* ---- The step ------------------------------------------------------------------------------ */
 
-/* Of what is repeated over the features of a row, joined in rounds, the one; NONE: they differ. */
+/* Of what is repeated over the features of a row, or joined of what is, the one; NONE: they differ.
+ */
 static uint32_t the_one(const struct cell__import *im, uint32_t row)
 {
     uint32_t one = CELL__NONE;
-    while (im->rows[row].kind == CELL__ROW_OP && im->rows[row].op.kind == CELL_OP_CONCAT) {
+    while (im->rows[row].kind == CELL__ROW_OP &&
+           (im->rows[row].op.kind == CELL_OP_CONCAT || im->rows[row].op.kind == CELL_OP_SPREAD)) {
         const struct cell_op *op = &im->rows[row].op;
+        if (op->kind == CELL_OP_SPREAD) {
+            one = one == row ? CELL__NONE : one;
+            row = op->operands[0];
+            continue;
+        }
         for (uint32_t i = 1; i < op->n_operands; i++) {
             one = one == CELL__NONE ? op->operands[i] : one;
             if (op->operands[i] != one) {

@@ -43,6 +43,23 @@ static enum base_status transpose_const(struct cell__import *im, const struct ce
     return cell__row_const(im, value, turned.data, out);
 }
 
+static enum base_status spread_const(struct cell__import *im, const struct cell__row *row,
+                                     const uint32_t dims[3], uint32_t *out)
+{
+    const size_t element = cell_dtype_bytes(row->value.dtype);
+    const size_t part = dims[2] * element;
+    const struct cell_value value = {row->value.dtype, row->value.width * dims[1]};
+    const char *from = row->op.weights[0].data;
+    char *data = base_arena_array(im->arena, value.width, element);
+    if (data == NULL) {
+        return cell__no_memory(im);
+    }
+    for (uint32_t i = 0; i < dims[0] * dims[1]; i++) {
+        memcpy(data + i * part, from + i / dims[1] * part, part);
+    }
+    return cell__row_const(im, value, data, out);
+}
+
 enum base_status cell__row_transpose(struct cell__import *im, uint32_t row, const uint32_t dims[3],
                                      uint32_t *out)
 {
@@ -64,6 +81,26 @@ enum base_status cell__row_transpose(struct cell__import *im, uint32_t row, cons
     return cell__row_op_as_is(im, &op, from->value, out);
 }
 
+/* Of copies that are a row [p, q, r, b] turned to [p, r, q, b]: those before, where all of r or all
+ * of q are copies; else NONE. */
+static enum base_status spread_before(struct cell__import *im, const struct cell__row *row,
+                                      const uint32_t turned[3], uint32_t *out)
+{
+    const uint32_t *dims = row->op.dims;
+    const uint32_t block = row->value.width / (turned[0] * turned[1] * turned[2]);
+    struct cell_op op = row->op;
+    if (dims[1] == turned[1] && dims[2] == block) {
+        op.dims[0] = turned[0];
+        op.dims[2] = turned[2] * block;
+    } else if (dims[1] == turned[2] && dims[0] == turned[0]) {
+        op.dims[0] = turned[0] * turned[1];
+        op.dims[2] = block;
+    } else {
+        return BASE_OK;
+    }
+    return cell__row_op_as_is(im, &op, row->value, out);
+}
+
 /* The operand as it is before `dims` are turned; NONE: it is in another order. */
 static enum base_status operand_before(struct cell__import *im, uint32_t operand,
                                        const uint32_t dims[3], uint32_t *out)
@@ -77,6 +114,8 @@ static enum base_status operand_before(struct cell__import *im, uint32_t operand
         *out = row->op.operands[0];
     } else if (row->kind == CELL__ROW_CONST) {
         return cell__row_transpose(im, operand, opposite, out);
+    } else if (row->kind == CELL__ROW_OP && row->op.kind == CELL_OP_SPREAD) {
+        return spread_before(im, row, dims, out);
     }
     return BASE_OK;
 }
@@ -135,9 +174,6 @@ enum base_status cell__row_join(struct cell__import *im, const uint32_t *rows,
     return cell__row_transpose(im, *out, back, out);
 }
 
-/* Times that integers are repeated, the copies of an axis beside each other. */
-#define REPEATS_MAX 256u
-
 /* Features along an axis of `shape`, counted from behind; 1 where it has none. */
 static enum base_status features_at(struct cell__import *im, const struct cell__shape *shape,
                                     uint32_t behind, uint32_t *out)
@@ -150,59 +186,22 @@ static enum base_status features_at(struct cell__import *im, const struct cell__
     return cell__shape_width(im, &only, out);
 }
 
-/* n copies of the row behind each other: of as many as one op takes so many copies, and the rest.
- */
-static enum base_status copy_row(struct cell__import *im, uint32_t n, uint32_t *row)
-{
-    uint32_t rows[CELL_OPERANDS_MAX];
-    uint32_t parts[2] = {*row, *row}; // those of whole rounds, and the rest
-    const uint32_t round = CELL_OPERANDS_MAX - 1;
-    uint32_t more = CELL__NONE; // the rest of the rounds before
-    while (n > 1) {
-        const uint32_t count = n < round ? n : round;
-        for (uint32_t i = 0; i < count; i++) {
-            rows[i] = parts[0];
-        }
-        if (n % count > 0) {
-            BASE_TRY(cell__row_concat(im, rows, n % count, &parts[1]));
-            rows[0] = parts[1];
-            rows[1] = more;
-            BASE_TRY(more == CELL__NONE ? BASE_OK : cell__row_concat(im, rows, 2, &parts[1]));
-            more = parts[1];
-            rows[0] = rows[1] = parts[0];
-        }
-        BASE_TRY(cell__row_concat(im, rows, count, &parts[0]));
-        n /= count;
-    }
-    rows[0] = *row = parts[0];
-    rows[1] = more;
-    return more == CELL__NONE ? BASE_OK : cell__row_concat(im, rows, 2, row);
-}
-
-/* [outer, 1, inner] to [outer, n, inner]: copies that one op joins, or else element by element. */
+/* [outer, 1, inner] to [outer, n, inner]. */
 static enum base_status repeat(struct cell__import *im, uint32_t outer, uint32_t n, uint32_t *row)
 {
-    const uint32_t width = im->rows[*row].value.width;
-    const bool is_float = im->rows[*row].value.dtype == CELL_F32;
-    if (n > CELL_OPERANDS_MAX && outer == 1 && n <= CELL_WIDTH_MAX / width) {
-        return copy_row(im, n, row);
+    const struct cell__row *from = &im->rows[*row];
+    const uint32_t width = from->value.width;
+    if (n > CELL_WIDTH_MAX / width) {
+        return cell__refuse(im, "a row of more than %u elements", CELL_WIDTH_MAX);
     }
-    if (n > CELL_OPERANDS_MAX && is_float && n <= CELL_WIDTH_MAX / width) {
-        const struct cell__place place = {.outer = outer, .size = 1, .inner = width / outer};
-        int64_t *at = base_arena_array(im->arena, n, sizeof(*at)); // zeros: the only one there is
-        return at == NULL ? cell__no_memory(im) : cell__row_elements(im, *row, &place, at, n, row);
+    const struct cell_op op = {.kind = CELL_OP_SPREAD,
+                               .n_operands = 1,
+                               .operands = {*row},
+                               .dims = {outer, n, width / outer}};
+    if (from->kind == CELL__ROW_CONST) {
+        return spread_const(im, from, op.dims, row);
     }
-    const uint32_t dims[3] = {1, n, outer};
-    uint32_t copies[REPEATS_MAX];
-    if (n > REPEATS_MAX) {
-        return cell__refuse(im, "repeats elements inside a row %u times; at most %u", n,
-                            REPEATS_MAX);
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        copies[i] = *row;
-    }
-    BASE_TRY(cell__row_concat(im, copies, n, row));
-    return cell__row_transpose(im, *row, dims, row);
+    return cell__row_op(im, &op, (struct cell_value){from->value.dtype, n * width}, row);
 }
 
 enum base_status cell__row_spread(struct cell__import *im, uint32_t row,

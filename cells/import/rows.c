@@ -151,7 +151,7 @@ enum base_status cell__row_pair(struct cell__import *im, enum cell_op_kind kind,
     return cell__row_op(im, &op, im->rows[a].value, out);
 }
 
-/* Looks through SLICE and CONCAT as far as [start, start + width) lies in one part. */
+/* Looks through SLICE, CONCAT and SPREAD as far as [start, start + width) lies in one part. */
 static uint32_t slice_origin(const struct cell__import *im, uint32_t row, uint32_t *start,
                              uint32_t width)
 {
@@ -162,6 +162,12 @@ static uint32_t slice_origin(const struct cell__import *im, uint32_t row, uint32
         }
         if (at->op.kind == CELL_OP_SLICE) {
             *start += at->op.start;
+            row = at->op.operands[0];
+            continue;
+        }
+        if (at->op.kind == CELL_OP_SPREAD && *start % at->op.dims[2] + width <= at->op.dims[2]) {
+            *start =
+                *start / at->op.dims[2] / at->op.dims[1] * at->op.dims[2] + *start % at->op.dims[2];
             row = at->op.operands[0];
             continue;
         }

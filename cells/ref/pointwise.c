@@ -16,6 +16,14 @@ float cell_pointwise_f32__scalar(enum cell_op_kind kind, float a, float b, float
     return cell_pointwise_f32((uint32_t)kind, a, b, c);
 }
 
+/* Of its row, the element that stands for element i of the chain's. */
+static uint32_t element_of(const struct cell_pointwise_value *value, uint32_t i)
+{
+    return value->is_single   ? 0
+           : value->times > 1 ? i / value->part / value->times * value->part + i % value->part
+                              : i;
+}
+
 void cell_pointwise__scalar(const struct cell_pointwise *chain, float *const values[],
                             float *scratch) // NOLINT(readability-non-const-parameter): a table's
 {
@@ -27,9 +35,8 @@ void cell_pointwise__scalar(const struct cell_pointwise *chain, float *const val
             float in[3] = {0.0f, 0.0f, 0.0f};
             for (uint32_t k = 0; k < op->n_in; k++) {
                 const struct cell_pointwise_value *value = &chain->values[op->in[k]];
-                in[k] = value->tile != CELL_POINTWISE_ROW
-                            ? kept[op->in[k]]
-                            : values[op->in[k]][value->is_single ? 0 : i];
+                in[k] = value->tile != CELL_POINTWISE_ROW ? kept[op->in[k]]
+                                                          : values[op->in[k]][element_of(value, i)];
             }
             float result = cell_pointwise_f32__scalar(op->kind, in[0], in[1], in[2]);
             kept[op->out] = result;

@@ -183,6 +183,15 @@ uint32_t build_transpose(struct build *build, uint32_t x, const uint32_t dims[3]
     return add_value(build, build->def.values[x].dtype, build->def.values[x].width);
 }
 
+uint32_t build_spread(struct build *build, uint32_t x, const uint32_t dims[3])
+{
+    struct cell_op *op = add_op(build, CELL_OP_SPREAD);
+    op->n_operands = 1;
+    op->operands[0] = x;
+    memcpy(op->dims, dims, sizeof(op->dims));
+    return add_value(build, build->def.values[x].dtype, build->def.values[x].width * dims[1]);
+}
+
 uint32_t build_gather(struct build *build, uint32_t id, uint32_t rows, uint32_t width)
 {
     struct cell_op *op = add_op(build, CELL_OP_GATHER);

@@ -40,6 +40,7 @@ uint32_t build_filter(struct build *build, uint32_t x, const struct cell_picture
 uint32_t build_patches(struct build *build, uint32_t x, uint32_t patches, uint32_t step,
                        uint32_t width);
 /* dims[0] * dims[1] * dims[2] must divide its width. */
+uint32_t build_spread(struct build *build, uint32_t x, const uint32_t dims[3]);
 uint32_t build_transpose(struct build *build, uint32_t x, const uint32_t dims[3]);
 /* Of each of the ids that the value holds. */
 uint32_t build_gather(struct build *build, uint32_t id, uint32_t rows, uint32_t width);

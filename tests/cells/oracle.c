@@ -482,6 +482,14 @@ static double transposed(const struct oracle *oracle, const struct cell_op *op, 
     return at(oracle, op, 0, ((i * rows + r) * cols + c) * block + b);
 }
 
+/* Element [i, k, b] of the result is [i, b] of the operand. */
+static double spread(const struct oracle *oracle, const struct cell_op *op, uint32_t at_result)
+{
+    const uint32_t b = at_result % op->dims[2];
+    const uint32_t i = at_result / op->dims[2] / op->dims[1];
+    return at(oracle, op, 0, i * op->dims[2] + b);
+}
+
 /* Of several ids the rows lie behind each other. */
 static double looked_up(const struct oracle *oracle, const struct cell_op *op, uint32_t i)
 {
@@ -537,6 +545,8 @@ static double element(const struct oracle *oracle, const struct cell_op *op, uin
         return at(oracle, op, 0, i);
     case CELL_OP_TRANSPOSE:
         return transposed(oracle, op, i);
+    case CELL_OP_SPREAD:
+        return spread(oracle, op, i);
     case CELL_OP_CAST:
         return cast(oracle->def->values[op->result].dtype, at(oracle, op, 0, i));
     case CELL_OP_SELECT:

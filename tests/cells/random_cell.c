@@ -548,6 +548,19 @@ static void add_transpose(struct drawing *drawing)
     (void)noted(drawing, out, drawing->most[of]);
 }
 
+static void add_spread(struct drawing *drawing)
+{
+    uint32_t of = draw(drawing, 4) == 0 ? pick(drawing, false) : UINT32_MAX;
+    of = of == UINT32_MAX ? pick(drawing, true) : of;
+    const uint32_t width = width_of(drawing, of);
+    const uint32_t part = divisor_from(width, 1 + draw(drawing, width));
+    const uint32_t times = 1 + draw(drawing, width < 40 ? 4 : 2);
+    const uint32_t out =
+        build_spread(drawing->build, of, (const uint32_t[]){width / part, times, part});
+    drawing->below[out] = drawing->below[of];
+    (void)noted(drawing, out, drawing->most[of]);
+}
+
 static void add_const(struct drawing *drawing)
 {
     (void)noted(drawing, build_const(drawing->build, draw_width(drawing)), 1.0);
@@ -557,10 +570,11 @@ static void add_some(struct drawing *drawing)
 {
     // The last four decide on numbers.
     static void (*const of_any[])(struct drawing *) = {
-        add_picture,    add_filter, add_linear,        add_patches, add_transpose,     add_lstm,
-        add_gru_or_rnn, add_tree,   add_arithmetic,    add_gather,  add_softmax,       add_function,
-        add_mean,       add_attend, add_arithmetic,    add_concat,  add_gated_patches, add_function,
-        add_reduce,     add_const,  add_slice_or_copy, add_pick,    add_select,        add_argmax,
+        add_picture,    add_filter,        add_linear,        add_patches,  add_transpose,
+        add_spread,     add_lstm,          add_gru_or_rnn,    add_tree,     add_arithmetic,
+        add_gather,     add_softmax,       add_function,      add_mean,     add_attend,
+        add_arithmetic, add_concat,        add_gated_patches, add_function, add_reduce,
+        add_const,      add_slice_or_copy, add_pick,          add_select,   add_argmax,
         add_top,        add_cast,
     };
     const uint32_t n = sizeof(of_any) / sizeof(of_any[0]);

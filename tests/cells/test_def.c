@@ -36,6 +36,7 @@ static void setup(void)
     build.def.values[numbers].dtype = CELL_I64;
     (void)build_op(&build, CELL_OP_TAKE, joined, numbers, 2);
     (void)build_transpose(&build, wide, (const uint32_t[]){1, 2, 3});
+    (void)build_spread(&build, wide, (const uint32_t[]){2, 4, 3});
     patches = build_patches(&build, wide, 2, 2, 3); // of 4 elements
     build_next(&build, 0, lstm);
     build_next(&build, 1, lstm + 1);
@@ -560,6 +561,27 @@ START_TEST(test_def_patches)
 }
 END_TEST
 
+START_TEST(test_def_spread)
+{
+    struct cell_def def = build.def;
+    struct cell_op *op = op_of(CELL_OP_SPREAD);
+    op->dims[0] = 3;
+    assert_refused("SPREAD): [3, 3] of a row of 6 4 times is not a row of 24");
+    op->dims[0] = 0;
+    assert_refused("is not a row of 24");
+    op->dims[0] = op->dims[1] = op->dims[2] = UINT32_MAX;
+    assert_refused("is not a row of 24");
+    build.def = def;
+    op->dims[1] = 0;
+    assert_refused("6 0 times");
+    op->dims[1] = 3;
+    assert_refused("6 3 times is not a row of 24");
+    build.def = def;
+    build.def.values[op->result].dtype = CELL_I32;
+    assert_refused("of another dtype");
+}
+END_TEST
+
 START_TEST(test_def_transpose)
 {
     struct cell_def def = build.def;
@@ -719,6 +741,7 @@ int main(void)
     tcase_add_test(tcase, test_def_means_of_groups);
     tcase_add_test(tcase, test_def_patches_in_turn_of_a_gru);
     tcase_add_test(tcase, test_def_transpose);
+    tcase_add_test(tcase, test_def_spread);
     tcase_add_test(tcase, test_def_states_and_outputs);
     tcase_add_test(tcase, test_def_names_ops);
     suite_add_tcase(suite, tcase);

@@ -514,6 +514,38 @@ START_TEST(test_op_transposes)
 }
 END_TEST
 
+/* Alone, and read again by element-wise ops: parts of one element and more, of a row's one element,
+ * rows beyond a tile. */
+START_TEST(test_op_spreads)
+{
+    static const uint32_t dims[][3] = {{1, 5, 3},   {7, 1, 1},   {4, 3, 1},   {1, 1, 1},
+                                       {1, 9, 1},   {3, 16, 1},  {37, 19, 1}, {1, 33, 17},
+                                       {5, 40, 3},  {64, 16, 1}, {1, 64, 16}, {3, 7, 64},
+                                       {2, 3, 300}, {300, 2, 1}, {1, 2, 1000}};
+    struct build build;
+    build_init(&build, 22);
+    const uint32_t width = dims[_i][0] * dims[_i][2];
+    const uint32_t all = width * dims[_i][1];
+    const uint32_t x = build_input(&build, CELL_F32, width);
+    const uint32_t y = build_input(&build, CELL_F32, all);
+    const uint32_t one = build_input(&build, CELL_F32, 1);
+    const uint32_t longs = build_input(&build, CELL_I64, width);
+    const uint32_t turned[3] = {1, all, 1};
+    const uint32_t spread = build_spread(&build, x, dims[_i]);
+    const uint32_t ones = build_spread(&build, one, turned);
+    uint32_t product = build_op(&build, CELL_OP_MUL, spread, y, all);
+    product = build_op(&build, CELL_OP_SUB, ones, product, all);
+    product = build_op(&build, CELL_OP_ADD, product, spread, all);
+    build_output(&build, build_op(&build, CELL_OP_TANH, product, UINT32_MAX, all));
+    build_output(&build, build_op(&build, CELL_OP_MUL, spread, spread, all));
+    const uint32_t shown = build_spread(&build, x, dims[_i]);
+    build_output(&build, shown);
+    build_output(&build, build_op(&build, CELL_OP_ADD, shown, y, all));
+    build_output(&build, build_spread(&build, longs, dims[_i]));
+    assert_everywhere(&build);
+}
+END_TEST
+
 START_TEST(test_op_casts)
 {
     struct build build;
@@ -631,6 +663,7 @@ int main(void)
     tcase_add_loop_test(tcase, test_op_take, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_moves, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_transposes, 0, 6);
+    tcase_add_loop_test(tcase, test_op_spreads, 0, 15);
     tcase_add_test(tcase, test_op_casts);
     tcase_add_loop_test(tcase, test_op_gated_over_an_embedding, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_of_inputs_computed_ahead, 0, WIDTHS);
