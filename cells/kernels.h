@@ -280,10 +280,12 @@ struct cell_kernels {
     void (*softmax)(uint32_t n, const float *in, float *out);
     void (*log_softmax)(uint32_t n, const float *in, float *out);
     uint32_t (*argmax)(uint32_t n, const float *in);
-    float (*mean)(uint32_t n, const float *in);
+
+    /* out[g]: the sum of elements g * n .. g * n + n - 1, in the order of cells/op.h. */
+    void (*sums)(uint32_t groups, uint32_t n, const float *in, float *out);
 
     /* Of ATTEND, no operation fused. dot: the sum of a_i b_i, term i added to partial sum i mod 16,
-     * which are then folded as those of mean. add_scaled: out += factor * in. divide: out / by, any
+     * which are then folded as those of sums. add_scaled: out += factor * in. divide: out / by, any
      * NaN as the one of CELL_NAN_BITS. */
     float (*dot)(uint32_t n, const float *a, const float *b);
     void (*add_scaled)(uint32_t n, float factor, const float *in, float *out);

@@ -132,6 +132,7 @@ struct cell_weight {
  *              [dims[0], dims[2], dims[1], ..]
  * SPREAD       x is [dims[0], dims[2]]; the result is [dims[0], dims[1], dims[2]]: each part of
  *              dims[2] elements dims[1] times behind itself
+ * SUM          as MEAN, which divides it: of all elements, or of each group
  * CAST         to the result's dtype
  * CONST        the weight [1, width] itself
  * LSTM         operands x, h, c; weights W [4H, in], R [4H, F], B [1, 8H], P [1, 3H]; gate order
@@ -200,6 +201,7 @@ struct cell_weight {
     X(FLOOR, 1, 0, 0)                                                                              \
     X(ROUND, 1, 0, 0)                                                                              \
     X(SQRT, 1, 0, 0)                                                                               \
+    X(SUM, 1, 0, 0)                                                                                \
     X(MEAN, 1, 0, 0)                                                                               \
     X(ARGMAX, 1, 0, 0)                                                                             \
     X(TOP, 1, 0, 0)                                                                                \
@@ -299,7 +301,7 @@ struct cell_op {
     struct cell_picture picture;   /* FILTER; LINEAR, whose patches are its places */
     enum cell_patch_order order;   /* LSTM, GRU, RNN with patches */
     uint32_t dims[3];              /* TRANSPOSE, SPREAD */
-    uint32_t group;                /* SOFTMAX, LOG_SOFTMAX; MEAN, 0: all */
+    uint32_t group;                /* SOFTMAX, LOG_SOFTMAX; SUM, MEAN, 0: all */
     uint32_t variant;              /* GRU, RNN, ATTEND, REDUCE, TOP, FILTER */
     enum cell_precision precision; /* of what has gates, and of LINEAR */
 };

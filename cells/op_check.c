@@ -522,7 +522,7 @@ static enum base_status check_pick(const struct look *look)
                : bad(look, "K or the number is not f32, or the result not as wide as K");
 }
 
-static enum base_status check_mean(const struct look *look)
+static enum base_status check_sum(const struct look *look)
 {
     const uint32_t width = operand(look, 0).width;
     const uint32_t group = look->op->group > 0 ? look->op->group : width;
@@ -686,7 +686,8 @@ static enum base_status check_shapes(const struct look *look)
         [CELL_OP_SQRT] = check_function,
         [CELL_OP_SOFTMAX] = check_function,
         [CELL_OP_LOG_SOFTMAX] = check_function,
-        [CELL_OP_MEAN] = check_mean,
+        [CELL_OP_SUM] = check_sum,
+        [CELL_OP_MEAN] = check_sum,
         [CELL_OP_ARGMAX] = check_argmax,
         [CELL_OP_TOP] = check_top,
         [CELL_OP_TAKE] = check_take,

@@ -49,7 +49,9 @@ static enum cell_precision precision_of(const struct cell_op *op)
 /* Elements that are taken together; 0: all. */
 static uint32_t group_of(const struct cell_op *op)
 {
-    return cell_op_has_groups(op->kind) || op->kind == CELL_OP_MEAN ? op->group : 0;
+    return cell_op_has_groups(op->kind) || op->kind == CELL_OP_SUM || op->kind == CELL_OP_MEAN
+               ? op->group
+               : 0;
 }
 
 /* How patches lie, or in which order they are taken. */

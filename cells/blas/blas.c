@@ -447,9 +447,9 @@ static uint32_t argmax_of(uint32_t n, const float *in)
     return activations()->argmax(n, in);
 }
 
-static float mean_of(uint32_t n, const float *in)
+static void sums(uint32_t groups, uint32_t n, const float *in, float *out)
 {
-    return activations()->mean(n, in);
+    activations()->sums(groups, n, in, out);
 }
 
 static float dot_of(uint32_t n, const float *a, const float *b)
@@ -487,7 +487,7 @@ static const struct cell_kernels kernels = {
     .softmax = softmax_group,
     .log_softmax = log_softmax_group,
     .argmax = argmax_of,
-    .mean = mean_of,
+    .sums = sums,
     .dot = dot_of,
     .add_scaled = add_scaled,
     .divide = divide_all,

@@ -50,8 +50,8 @@ static bool may_be_followed(const struct cell_op *op)
     return cell_op_is_pointwise(op->kind) || cell_op_has_groups(op->kind) ||
            op->kind == CELL_OP_LINEAR || op->kind == CELL_OP_LSTM || op->kind == CELL_OP_GRU ||
            op->kind == CELL_OP_RNN || op->kind == CELL_OP_SLICE || op->kind == CELL_OP_CONCAT ||
-           op->kind == CELL_OP_COPY || op->kind == CELL_OP_SPREAD || op->kind == CELL_OP_MEAN ||
-           op->kind == CELL_OP_FILTER;
+           op->kind == CELL_OP_COPY || op->kind == CELL_OP_SPREAD || op->kind == CELL_OP_SUM ||
+           op->kind == CELL_OP_MEAN || op->kind == CELL_OP_FILTER;
 }
 
 static struct need need_of(const struct cell_op *op, const struct need *needs)

@@ -387,7 +387,6 @@ static float softmax_exponentials(uint32_t n, const float *in, float *out)
     enum { VECTORS = CELL_SOFTMAX_LANES / CELL_SIMD_LANES };
     simd_vec high = simd_set1(largest(n, in));
     simd_vec sums[VECTORS];
-    float lanes[CELL_SOFTMAX_LANES];
     CELL_UNROLL
     for (size_t v = 0; v < VECTORS; v++) {
         sums[v] = simd_set1(0.0f);
@@ -405,43 +404,56 @@ static float softmax_exponentials(uint32_t n, const float *in, float *out)
         simd_store_part(out + i, n - i, e);
         sums[v] = simd_add(sums[v], simd_first(e, n - i));
     }
-    for (v = 0; v < VECTORS; v++) {
-        simd_store(lanes + v * CELL_SIMD_LANES, sums[v]);
-    }
-    return cell_fold_f32__scalar(lanes);
+    return simd_fold(sums);
 }
 
-static float mean_of(uint32_t n, const float *in)
+/* Elements i .. n-1, fewer than CELL_SOFTMAX_LANES, of vector v; the others are zero, which a sum
+ * that began with +0 does not notice. */
+CELL_INLINE simd_vec load_rest(const float *in, size_t i, size_t n, size_t v)
+{
+    const size_t at = i + v * CELL_SIMD_LANES;
+    return at >= n                     ? simd_set1(0.0f)
+           : at + CELL_SIMD_LANES <= n ? simd_load(in + at)
+                                       : simd_load_part(in + at, n - at);
+}
+
+static void sums(uint32_t groups, uint32_t n, const float *in, float *out)
 {
     enum { VECTORS = CELL_SOFTMAX_LANES / CELL_SIMD_LANES };
-    simd_vec sums[VECTORS];
-    float lanes[CELL_SOFTMAX_LANES];
-    CELL_UNROLL
-    for (size_t v = 0; v < VECTORS; v++) {
-        sums[v] = simd_set1(0.0f);
-    }
-    size_t i = 0;
-    for (; i + CELL_SOFTMAX_LANES <= n; i += CELL_SOFTMAX_LANES) {
+    for (uint32_t g = 0; g < groups; g++, in += n) {
+        simd_vec parts[VECTORS];
         CELL_UNROLL
         for (size_t v = 0; v < VECTORS; v++) {
-            sums[v] = simd_add(sums[v], simd_load(in + i + v * CELL_SIMD_LANES));
+            parts[v] = simd_set1(0.0f);
         }
+        size_t i = 0;
+        for (; i + CELL_SOFTMAX_LANES <= n; i += CELL_SOFTMAX_LANES) {
+            CELL_UNROLL
+            for (size_t v = 0; v < VECTORS; v++) {
+                parts[v] = simd_add(parts[v], simd_load(in + i + v * CELL_SIMD_LANES));
+            }
+        }
+        if (i < n) {
+            CELL_UNROLL
+            for (size_t v = 0; v < VECTORS; v++) {
+                parts[v] = simd_add(parts[v], load_rest(in, i, n, v));
+            }
+        }
+        out[g] = simd_fold(parts);
     }
-    CELL_UNROLL
-    for (size_t v = 0; v < VECTORS; v++) {
-        simd_store(lanes + v * CELL_SIMD_LANES, sums[v]);
+    size_t g = 0;
+    for (; g + CELL_SIMD_LANES <= groups; g += CELL_SIMD_LANES) {
+        simd_store(out + g, one_nan(simd_load(out + g)));
     }
-    for (size_t l = 0; i < n; i++, l++) {
-        lanes[l] += in[i];
+    if (g < groups) {
+        simd_store_part(out + g, groups - g, one_nan(simd_load_part(out + g, groups - g)));
     }
-    return cell_nan_f32__scalar(cell_fold_f32__scalar(lanes) / (float)n);
 }
 
 static float dot_of(uint32_t n, const float *a, const float *b)
 {
     enum { VECTORS = CELL_SOFTMAX_LANES / CELL_SIMD_LANES };
     simd_vec sums[VECTORS];
-    float lanes[CELL_SOFTMAX_LANES];
     CELL_UNROLL
     for (size_t v = 0; v < VECTORS; v++) {
         sums[v] = simd_set1(0.0f);
@@ -454,14 +466,13 @@ static float dot_of(uint32_t n, const float *a, const float *b)
             sums[v] = simd_add(sums[v], simd_mul(simd_load(a + at), simd_load(b + at)));
         }
     }
-    CELL_UNROLL
-    for (size_t v = 0; v < VECTORS; v++) {
-        simd_store(lanes + v * CELL_SIMD_LANES, sums[v]);
+    if (i < n) {
+        CELL_UNROLL
+        for (size_t v = 0; v < VECTORS; v++) {
+            sums[v] = simd_add(sums[v], simd_mul(load_rest(a, i, n, v), load_rest(b, i, n, v)));
+        }
     }
-    for (size_t l = 0; i < n; i++, l++) {
-        lanes[l] += a[i] * b[i];
-    }
-    return cell_fold_f32__scalar(lanes);
+    return simd_fold(sums);
 }
 
 static void add_scaled(uint32_t n, float factor, const float *in, float *out)

@@ -118,15 +118,17 @@ CELL_INLINE void tile_vector(const enum cell_op_kind kind, const uint32_t n_in,
     }
 }
 
+/* What is told is copied: in registers no store of a vector can change it. */
 CELL_INLINE void tile_loop(const enum cell_op_kind kind, const uint32_t n_in,
-                           const struct tile_op *op)
+                           const struct tile_op *told)
 {
+    const struct tile_op op = *told;
     size_t i = 0;
-    for (; i + CELL_SIMD_LANES <= op->n; i += CELL_SIMD_LANES) {
-        tile_vector(kind, n_in, op, i, CELL_SIMD_LANES);
+    for (; i + CELL_SIMD_LANES <= op.n; i += CELL_SIMD_LANES) {
+        tile_vector(kind, n_in, &op, i, CELL_SIMD_LANES);
     }
-    if (i < op->n) {
-        tile_vector(kind, n_in, op, i, op->n - i);
+    if (i < op.n) {
+        tile_vector(kind, n_in, &op, i, op.n - i);
     }
 }
 
@@ -193,46 +195,47 @@ CELL_INLINE float *tile_of_value(const struct cell_pointwise *chain, float *cons
     return value->is_single ? values[number] : values[number] + at;
 }
 
-/* A value's elements from `at` on, one element for all of its times. */
+/* Elements from `at` on of a value that is read again, n of them: of parts of one element, .. */
 CELL_INLINE void spread_elements(const struct cell_pointwise_value *value, const float *row,
                                  size_t at, size_t n, float *out)
 {
     const float *from = row + at / value->times;
     size_t left = value->times - at % value->times; // times that this one still has
     for (size_t i = 0; i < n; from++, left = value->times) {
-        const size_t count = left < n - i ? left : n - i;
+        const size_t end = left < n - i ? i + left : n;
         const simd_vec x = simd_set1(*from);
-        size_t k = 0;
-        for (; k + CELL_SIMD_LANES <= count; k += CELL_SIMD_LANES) {
-            simd_store(out + i + k, x);
+        for (; i + CELL_SIMD_LANES <= end; i += CELL_SIMD_LANES) {
+            simd_store(out + i, x);
         }
-        if (k < count) {
-            simd_store_part(out + i + k, count - k, x);
+        if (i < end) {
+            simd_store_part(out + i, end - i, x);
+            i = end;
         }
-        i += count;
     }
 }
 
-/* The same of longer parts. */
+/* .. and of longer ones. */
 CELL_INLINE void spread_parts(const struct cell_pointwise_value *value, const float *row, size_t at,
                               size_t n, float *out)
 {
     const size_t part = value->part;
-    size_t within = at % part;
     size_t time = at / part % value->times;
-    const float *from = row + at / part / value->times * part;
-    for (size_t i = 0; i < n; within = 0) {
-        const size_t count = part - within < n - i ? part - within : n - i;
-        size_t k = 0;
-        for (; k + CELL_SIMD_LANES <= count; k += CELL_SIMD_LANES) {
-            simd_store(out + i + k, simd_load(from + within + k));
+    const float *first = row + at / part / value->times * part; // of the part at hand
+    const float *from = first + at % part;
+    for (size_t i = 0; i < n; from = first) {
+        const size_t left = (size_t)(first + part - from);
+        const size_t end = left < n - i ? i + left : n;
+        for (; i + CELL_SIMD_LANES <= end; i += CELL_SIMD_LANES, from += CELL_SIMD_LANES) {
+            simd_store(out + i, simd_load(from));
         }
-        if (k < count) {
-            simd_store_part(out + i + k, count - k, simd_load_part(from + within + k, count - k));
+        if (i < end) {
+            simd_store_part(out + i, end - i, simd_load_part(from, end - i));
+            i = end;
         }
-        i += count;
-        time = time + 1 == value->times ? 0 : time + 1;
-        from += time == 0 ? part : 0;
+        if (++time == value->times) {
+            time = 0;
+            first += part;
+        }
     }
 }
 

@@ -1,5 +1,5 @@
 /* Row-wise ops; see rowwise.h. Portable C, the same bits on every machine: single IEEE operations
- * in a fixed order, softmax and mean from the kernel table, NaN made one (kernels.h). Any thread.
+ * in a fixed order, softmax and sums from the kernel table, NaN made one (kernels.h). Any thread.
  * These are a few operations an element beside the products' hundreds. */
 #include "cells/cpu/rowwise.h"
 
@@ -293,9 +293,11 @@ void cell_rowwise(const struct cell_program *program, const struct cell_program_
     size_t element = cell_dtype_bytes(to.dtype);
     float *out_f32 = (float *)(void *)out;
     switch ((unsigned)op->kind) {
+    case CELL_OP_SUM:
     case CELL_OP_MEAN:
-        for (uint32_t i = 0, group = from.width / to.width; i < to.width; i++) {
-            out_f32[i] = program->kernels->mean(group, f32(in[0]) + (size_t)i * group);
+        program->kernels->sums(to.width, from.width / to.width, f32(in[0]), out_f32);
+        for (uint32_t i = 0; i < to.width && op->kind == CELL_OP_MEAN; i++) {
+            out_f32[i] /= (float)(from.width / to.width); // what is no number stays the one NaN
         }
         break;
     case CELL_OP_SOFTMAX:

@@ -96,6 +96,16 @@ static inline simd_vec simd_first(simd_vec v, size_t n)
     return _mm512_maskz_mov_ps(simd_mask__avx512(n), v);
 }
 
+/* Partial sums, CELL_SOFTMAX_LANES of them, to one: l and l + 8, then l + 4, l + 2, l + 1. */
+static inline float simd_fold(const simd_vec sums[1])
+{
+    __m256 eight =
+        _mm256_add_ps(_mm512_castps512_ps256(sums[0]), _mm512_extractf32x8_ps(sums[0], 1));
+    __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+
 static inline simd_vec simd_set1(float x)
 {
     return _mm512_set1_ps(x);

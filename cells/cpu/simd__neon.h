@@ -98,6 +98,14 @@ static inline simd_vec simd_first(simd_vec v, size_t n)
     return vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(v), mask));
 }
 
+/* Partial sums, CELL_SOFTMAX_LANES of them, to one: l and l + 8, then l + 4, l + 2, l + 1. */
+static inline float simd_fold(const simd_vec sums[4])
+{
+    float32x4_t four = vaddq_f32(vaddq_f32(sums[0], sums[2]), vaddq_f32(sums[1], sums[3]));
+    float32x2_t two = vadd_f32(vget_low_f32(four), vget_high_f32(four));
+    return vget_lane_f32(two, 0) + vget_lane_f32(two, 1);
+}
+
 static inline simd_vec simd_set1(float x)
 {
     return vdupq_n_f32(x);

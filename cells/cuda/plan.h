@@ -82,7 +82,7 @@ void cell_cuda__plan_reduce(struct cell_cuda__plan *plan, const struct cell_op *
 struct cell_step_picture cell_cuda__picture(const struct cell_cuda__plan *plan,
                                             const struct cell_op *op);
 
-/* MEAN, ARGMAX, TOP, TAKE, FILTER, TRANSPOSE, SPREAD, CAST. */
+/* SUM, MEAN, ARGMAX, TOP, TAKE, FILTER, TRANSPOSE, SPREAD, CAST. */
 void cell_cuda__plan_rowwise(struct cell_cuda__plan *plan, const struct cell_op *op);
 
 /* ---- plan_search.c ---- */

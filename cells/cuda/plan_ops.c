@@ -211,9 +211,13 @@ void cell_cuda__plan_rowwise(struct cell_cuda__plan *plan, const struct cell_op 
     const struct cell_step_place in = cell_cuda__place(plan, op->operands[0]);
     const struct cell_step_place out = cell_cuda__place(plan, op->result);
     const char *about = cell_op_name(op->kind);
-    if (op->kind == CELL_OP_MEAN) {
-        cell_cuda__add(plan, CELL_STEP_MEAN, to->width, about)->mean = (struct cell_step_mean){
-            .in = in, .out = out, .group = from->width / to->width, .groups = to->width};
+    if (op->kind == CELL_OP_SUM || op->kind == CELL_OP_MEAN) {
+        cell_cuda__add(plan, CELL_STEP_MEAN, to->width, about)->mean =
+            (struct cell_step_mean){.in = in,
+                                    .out = out,
+                                    .group = from->width / to->width,
+                                    .groups = to->width,
+                                    .is_sum = op->kind == CELL_OP_SUM ? 1 : 0};
     } else if (op->kind == CELL_OP_ARGMAX) {
         cell_cuda__add(plan, CELL_STEP_ARGMAX, 1, about)->argmax = (struct cell_step_argmax){
             .in = in, .out = out, .width = from->width, .is_long = to->dtype == CELL_I64 ? 1 : 0};

@@ -356,6 +356,7 @@ struct cell_step_softmax {
 struct cell_step_mean {
     struct cell_step_place in, out;
     uint32_t group, groups; /* elements of a group, groups of a row */
+    uint32_t is_sum, reserved;
 };
 
 /* An item is a row. */

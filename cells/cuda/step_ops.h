@@ -99,7 +99,9 @@ CELL_STEP_FN void cell_step_mean(const struct cell_step_mean *p, struct cell_ste
         }
         at.room[at.lane] = sum;
     } else if (at.lane == 0) {
-        cell_step_f32(p->out, row)[group] = cell_nan_f32(cell_step_fold(at.room) / (float)p->group);
+        const float sum = cell_step_fold(at.room);
+        cell_step_f32(p->out, row)[group] =
+            cell_nan_f32(p->is_sum != 0 ? sum : sum / (float)p->group);
     }
 }
 

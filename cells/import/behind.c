@@ -234,6 +234,13 @@ static struct behind of_parts(const struct walk *walk, const struct cell_op *op)
     return of;
 }
 
+/* Of zeros 0, of what is far below it so, too. */
+static struct behind of_sum(const struct walk *walk, const struct cell_op *op)
+{
+    const struct behind in = walk->at[op->operands[0]];
+    return is_zero(&in) ? in : is_low(&in) ? about(in.value) : is_small(&in) ? some : any;
+}
+
 static struct behind of_op(const struct walk *walk, uint32_t row)
 {
     const struct cell__row *at = &walk->im->rows[row];
@@ -244,6 +251,8 @@ static struct behind of_op(const struct walk *walk, uint32_t row)
     switch ((unsigned)op->kind) {
     case CELL_OP_LINEAR:
         return linear(walk, op);
+    case CELL_OP_SUM:
+        return of_sum(walk, op);
     case CELL_OP_CONCAT:
         return of_parts(walk, op);
     case CELL_OP_CAST:

@@ -175,18 +175,21 @@ static enum base_status take_linear(struct scores *s, const struct term *sum,
     return push(s, at->op.operands[0], weights, matrix->rows);
 }
 
-static enum base_status take_mean(struct scores *s, const struct term *sum,
-                                  const struct cell__row *at)
+static enum base_status take_groups(struct scores *s, const struct term *sum,
+                                    const struct cell__row *at)
 {
     const uint32_t width = s->im->rows[at->op.operands[0]].value.width;
+    const uint32_t group = width / at->value.width;
+    const float divisor = at->op.kind == CELL_OP_MEAN ? (float)group : 1.0f;
+    const uint32_t operand = at->op.operands[0];
     float *weights = new_weights(s, width);
     if (weights == NULL) {
         return cell__no_memory(s->im);
     }
     for (uint32_t k = 0; k < width; k++) {
-        weights[k] = sum->weights[0] / (float)width;
+        weights[k] = sum->weights[k / group] / divisor;
     }
-    return push(s, at->op.operands[0], weights, width);
+    return push(s, operand, weights, width);
 }
 
 static enum base_status take_parts(struct scores *s, const struct term *sum,
@@ -344,8 +347,9 @@ static enum base_status take_op(struct scores *s, const struct term *sum)
     case CELL_OP_DIV:
         return floats_of(&s->im->rows[operands[1]]) != NULL ? take_factor(s, sum, at, 0)
                                                             : refuse(s->im);
+    case CELL_OP_SUM:
     case CELL_OP_MEAN:
-        return at->op.group == 0 ? take_mean(s, sum, at) : refuse(s->im);
+        return take_groups(s, sum, at);
     case CELL_OP_LINEAR:
         return take_linear(s, sum, at);
     case CELL_OP_CONCAT:

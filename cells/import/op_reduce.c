@@ -185,18 +185,13 @@ enum base_status cell__row_mean(struct cell__import *im, uint32_t row, uint32_t 
     return cell__row_op(im, &op, (struct cell_value){CELL_F32, 1}, out);
 }
 
-/* Their mean, which is made of vectors, times their number. */
 enum base_status cell__row_sum(struct cell__import *im, uint32_t row, uint32_t *out)
 {
-    const uint32_t width = im->rows[row].value.width;
-    uint32_t number = CELL__NONE;
+    const struct cell_op op = {.kind = CELL_OP_SUM, .n_operands = 1, .operands = {row}};
     *out = row;
-    if (width == 1) {
-        return BASE_OK;
-    }
-    BASE_TRY(cell__row_mean(im, row, out));
-    BASE_TRY(cell__row_number(im, (float)width, &number));
-    return cell__row_pair(im, CELL_OP_MUL, *out, number, out);
+    return im->rows[row].value.width == 1
+               ? BASE_OK
+               : cell__row_op(im, &op, (struct cell_value){CELL_F32, 1}, out);
 }
 
 /* ---- Over the steps ----------------------------------------------------------------------- */
@@ -385,6 +380,10 @@ static enum base_status halve(struct cell__import *im, enum cell_op_kind op, uin
     return rest == CELL__NONE ? BASE_OK : cell__row_pair(im, op, *row, rest, row);
 }
 
+/* Elements of a group from which they are summed up as they stand; fewer are sooner turned, so that
+ * sums are made of long rows. */
+#define SUMMED_MIN 8u
+
 /* One part of a row's features, such as the height of a picture's columns. */
 static enum base_status reduce_part(struct cell__import *im, enum kind kind,
                                     const uint32_t sizes[3], uint32_t *row)
@@ -394,10 +393,12 @@ static enum base_status reduce_part(struct cell__import *im, enum kind kind,
                                  : kind == MIN ? CELL_OP_MIN
                                                : CELL_OP_ADD;
     uint32_t number = CELL__NONE;
-    if (kind == MEAN && sizes[2] == 1) {
-        const struct cell_op mean = {
-            .kind = CELL_OP_MEAN, .n_operands = 1, .operands = {*row}, .group = sizes[1]};
-        return cell__row_op(im, &mean, (struct cell_value){CELL_F32, sizes[0]}, row);
+    if (sizes[2] == 1 && (kind == MEAN || (kind == SUM && sizes[1] >= SUMMED_MIN))) {
+        const struct cell_op groups = {.kind = kind == SUM ? CELL_OP_SUM : CELL_OP_MEAN,
+                                       .n_operands = 1,
+                                       .operands = {*row},
+                                       .group = sizes[1]};
+        return cell__row_op(im, &groups, (struct cell_value){CELL_F32, sizes[0]}, row);
     }
     BASE_TRY(cell__row_transpose(im, *row, dims, row));
     BASE_TRY(halve(im, op, sizes[1], sizes[0] * sizes[2], row));

@@ -108,7 +108,7 @@ uint32_t cell_argmax_f32__scalar(uint32_t n, const float *in)
     return best;
 }
 
-float cell_mean_f32__scalar(uint32_t n, const float *in)
+float cell_sum_f32__scalar(uint32_t n, const float *in)
 {
     float lanes[CELL_SOFTMAX_LANES] = {0};
     uint32_t i = 0;
@@ -120,7 +120,7 @@ float cell_mean_f32__scalar(uint32_t n, const float *in)
     for (; i < n; i++) {
         lanes[i % CELL_SOFTMAX_LANES] += in[i];
     }
-    return cell_nan_f32(cell_fold_f32__scalar(lanes) / (float)n);
+    return cell_nan_f32(cell_fold_f32__scalar(lanes));
 }
 
 float cell_dot_f32__scalar(uint32_t n, const float *a, const float *b)

@@ -37,8 +37,8 @@ void cell_log_softmax_f32__scalar(uint32_t n, const float *in, float *out);
 /* The number of the first of the largest elements, or of the first NaN. */
 uint32_t cell_argmax_f32__scalar(uint32_t n, const float *in);
 
-/* The mean of n elements; see math.c for the order of the sum. */
-float cell_mean_f32__scalar(uint32_t n, const float *in);
+/* The sum of n elements; see math.c for its order. */
+float cell_sum_f32__scalar(uint32_t n, const float *in);
 
 /* As cell_kernels.dot, add_scaled and divide say. */
 float cell_dot_f32__scalar(uint32_t n, const float *a, const float *b);

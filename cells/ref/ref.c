@@ -356,6 +356,13 @@ static void tanh_all(uint32_t n, const float *in, float *out)
     }
 }
 
+static void sums(uint32_t groups, uint32_t n, const float *in, float *out)
+{
+    for (uint32_t g = 0; g < groups; g++) {
+        out[g] = cell_sum_f32__scalar(n, in + (size_t)g * n);
+    }
+}
+
 const struct cell_kernels cell_kernels__scalar = {
     .name = "scalar",
     .invariant = true,
@@ -372,7 +379,7 @@ const struct cell_kernels cell_kernels__scalar = {
     .softmax = cell_softmax_f32__scalar,
     .log_softmax = cell_log_softmax_f32__scalar,
     .argmax = cell_argmax_f32__scalar,
-    .mean = cell_mean_f32__scalar,
+    .sums = sums,
     .dot = cell_dot_f32__scalar,
     .add_scaled = cell_add_scaled_f32__scalar,
     .divide = cell_divide_f32__scalar,

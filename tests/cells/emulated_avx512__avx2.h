@@ -171,6 +171,17 @@ static inline emulated_floats emulated_maskz_mov_ps(__mmask16 mask, emulated_flo
     emulated_mask(_mm256_cmp_ps((a).low, (b).low, predicate),                                      \
                   _mm256_cmp_ps((a).high, (b).high, predicate))
 
+static inline __m256 emulated_castps512_ps256(emulated_floats v)
+{
+    return v.low;
+}
+
+/* Half 0 or 1. */
+static inline __m256 emulated_extractf32x8_ps(emulated_floats v, int half)
+{
+    return half == 0 ? v.low : v.high;
+}
+
 static inline emulated_ints emulated_castps_si512(emulated_floats v)
 {
     return emulated_pair(_mm256_castps_si256(v.low), _mm256_castps_si256(v.high));
@@ -501,6 +512,8 @@ static inline void emulated_tile_dpbusd(uint32_t to, uint32_t left, uint32_t rig
 #define _mm512_add_ps                emulated_add_ps
 #define _mm512_and_ps                emulated_and_ps
 #define _mm512_and_si512             emulated_and_si512
+#define _mm512_castps512_ps256       emulated_castps512_ps256
+#define _mm512_extractf32x8_ps       emulated_extractf32x8_ps
 #define _mm512_castps_si512          emulated_castps_si512
 #define _mm512_castsi512_ps          emulated_castsi512_ps
 #define _mm512_cmp_ps_mask           emulated_cmp_ps_mask

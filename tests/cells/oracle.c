@@ -358,9 +358,9 @@ static double arithmetic(enum cell_op_kind kind, double a, double b)
     case CELL_OP_MUL:
         return a * b;
     case CELL_OP_MIN:
-        return fmin(a, b);
+        return isnan(a) || isnan(b) ? (double)NAN : fmin(a, b);
     case CELL_OP_MAX:
-        return fmax(a, b);
+        return isnan(a) || isnan(b) ? (double)NAN : fmax(a, b);
     case CELL_OP_POW:
         return pow(a, b);
     case CELL_OP_LESS:
@@ -415,7 +415,7 @@ static double at(const struct oracle *oracle, const struct cell_op *op, uint32_t
 }
 
 /* Of group number `of`. */
-static double mean(const struct oracle *oracle, const struct cell_op *op, uint32_t of)
+static double sum_or_mean(const struct oracle *oracle, const struct cell_op *op, uint32_t of)
 {
     const uint32_t width = oracle->def->values[op->operands[0]].width;
     const uint32_t n = op->group > 0 ? op->group : width;
@@ -423,7 +423,7 @@ static double mean(const struct oracle *oracle, const struct cell_op *op, uint32
     for (uint32_t i = 0; i < n; i++) {
         sum += at(oracle, op, 0, of * n + i);
     }
-    return sum / n;
+    return op->kind == CELL_OP_SUM ? sum : sum / n;
 }
 
 /* The first NaN, or else the first of the largest. */
@@ -551,8 +551,9 @@ static double element(const struct oracle *oracle, const struct cell_op *op, uin
         return cast(oracle->def->values[op->result].dtype, at(oracle, op, 0, i));
     case CELL_OP_SELECT:
         return at(oracle, op, 0, i) > 0.0 ? at(oracle, op, 1, i) : at(oracle, op, 2, i);
+    case CELL_OP_SUM:
     case CELL_OP_MEAN:
-        return mean(oracle, op, i);
+        return sum_or_mean(oracle, op, i);
     case CELL_OP_FILTER:
         return filtered(oracle, op, i);
     case CELL_OP_ARGMAX:

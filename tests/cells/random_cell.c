@@ -260,8 +260,16 @@ static void add_arithmetic(struct drawing *drawing)
         most = 3.0 * drawing->most[a];
     } else if (kind == CELL_OP_DIV) {
         most = 1e9;
+    } else if (kind == CELL_OP_POW && is_smooth(drawing)) { // of what is above 0
+        a = build_op(drawing->build, CELL_OP_EXP, tanh_of(drawing, a), UINT32_MAX, width);
+        drawing->most[a] = 3.0;
+        b = tanh_of(drawing, b);
+        most = 3.0;
+    } else if (kind == CELL_OP_POW) {
+        most = 1e9;
     }
-    if (kind != CELL_OP_DIV && width_of(drawing, b) == 1 && draw(drawing, 4) == 0) {
+    if (kind != CELL_OP_DIV && kind != CELL_OP_POW && width_of(drawing, b) == 1 &&
+        draw(drawing, 4) == 0) {
         const uint32_t first = b;
         b = a;
         a = first;
@@ -314,15 +322,17 @@ static void add_softmax(struct drawing *drawing)
 }
 
 /* Of all elements, or of groups. */
-static void add_mean(struct drawing *drawing)
+static void add_sum_or_mean(struct drawing *drawing)
 {
     const uint32_t of = pick_calm(drawing);
     const uint32_t width = width_of(drawing, of);
     const uint32_t groups =
         draw(drawing, 2) == 0 ? 1 : divisor_from(width, 1 + draw(drawing, width < 9 ? width : 9));
-    const uint32_t out = build_op(drawing->build, CELL_OP_MEAN, of, UINT32_MAX, groups);
+    const bool is_sum = width / groups <= 8 && draw(drawing, 2) == 0;
+    const uint32_t out =
+        build_op(drawing->build, is_sum ? CELL_OP_SUM : CELL_OP_MEAN, of, UINT32_MAX, groups);
     build_last(drawing->build)->group = groups == 1 ? 0 : width / groups;
-    (void)noted(drawing, out, drawing->most[of]);
+    (void)noted(drawing, out, drawing->most[of] * (is_sum ? width / groups : 1));
 }
 
 static void add_argmax(struct drawing *drawing)
@@ -570,11 +580,11 @@ static void add_some(struct drawing *drawing)
 {
     // The last four decide on numbers.
     static void (*const of_any[])(struct drawing *) = {
-        add_picture,    add_filter,        add_linear,        add_patches,  add_transpose,
-        add_spread,     add_lstm,          add_gru_or_rnn,    add_tree,     add_arithmetic,
-        add_gather,     add_softmax,       add_function,      add_mean,     add_attend,
-        add_arithmetic, add_concat,        add_gated_patches, add_function, add_reduce,
-        add_const,      add_slice_or_copy, add_pick,          add_select,   add_argmax,
+        add_picture,    add_filter,        add_linear,        add_patches,     add_transpose,
+        add_spread,     add_lstm,          add_gru_or_rnn,    add_tree,        add_arithmetic,
+        add_gather,     add_softmax,       add_function,      add_sum_or_mean, add_attend,
+        add_arithmetic, add_concat,        add_gated_patches, add_function,    add_reduce,
+        add_const,      add_slice_or_copy, add_pick,          add_select,      add_argmax,
         add_top,        add_cast,
     };
     const uint32_t n = sizeof(of_any) / sizeof(of_any[0]);

@@ -666,6 +666,9 @@ START_TEST(test_def_means_of_groups)
     assert_refused_in(&of, "op 0 (MEAN): the group does not divide the width");
     build_last(&of)->group = 6;
     assert_refused_in(&of, "one element a group");
+    build_last(&of)->kind = CELL_OP_SUM;
+    assert_refused_in(&of, "op 0 (SUM): operand and result must be f32, the result of one "
+                           "element a group");
     build_release(&of);
 }
 END_TEST

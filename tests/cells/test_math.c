@@ -322,23 +322,36 @@ START_TEST(test_math_argmax)
 }
 END_TEST
 
-START_TEST(test_math_mean)
+START_TEST(test_math_sums)
 {
     const struct cell_kernels *kernels = isa_at(_i);
     struct base_random random = util_random(6);
-    float in[100];
-    for (uint32_t n = 1; n <= 100 && kernels != NULL; n++) {
-        double sum = 0.0;
-        for (uint32_t i = 0; i < n; i++) {
+    enum { GROUPS = 3, MOST = 100 };
+    float in[GROUPS * MOST];
+    float got[GROUPS + 1];
+    for (uint32_t n = 1; n <= MOST && kernels != NULL; n++) {
+        double sums[GROUPS] = {0.0};
+        for (uint32_t i = 0; i < GROUPS * n; i++) {
             in[i] = base_random_f32(&random, -20.0f, 20.0f);
-            sum += (double)in[i];
+            sums[i / n] += (double)in[i];
         }
-        float got = kernels->mean(n, in);
-        ck_assert_uint_eq(bits_of(got), bits_of(cell_mean_f32__scalar(n, in)));
-        util_assert_close(got, sum / n, 1e-6, 1e-6);
-        in[n / 2] = -NAN;
-        ck_assert_uint_eq(bits_of(kernels->mean(n, in)), CELL_NAN_BITS);
-        ck_assert_uint_eq(bits_of(cell_mean_f32__scalar(n, in)), CELL_NAN_BITS);
+        got[GROUPS] = 7.0f;
+        kernels->sums(GROUPS, n, in, got);
+        for (uint32_t g = 0; g < GROUPS; g++) {
+            ck_assert_uint_eq(bits_of(got[g]), bits_of(cell_sum_f32__scalar(n, in + g * n)));
+            util_assert_close(got[g], sums[g], 1e-4, 1e-6);
+        }
+        ck_assert_uint_eq(bits_of(got[GROUPS]), bits_of(7.0f)); // nothing behind them
+        in[n + n / 2] = -NAN;
+        kernels->sums(GROUPS, n, in, got);
+        ck_assert_uint_eq(bits_of(got[1]), CELL_NAN_BITS);
+        ck_assert_uint_eq(bits_of(cell_sum_f32__scalar(n, in + n)), CELL_NAN_BITS);
+        ck_assert(!isnan(got[0]) && !isnan(got[2]));
+        for (uint32_t i = 0; i < n; i++) {
+            in[i] = -0.0f; // of which the sum is 0, whatever vectors hold beside them
+        }
+        kernels->sums(1, n, in, got);
+        ck_assert_uint_eq(bits_of(got[0]), bits_of(cell_sum_f32__scalar(n, in)));
     }
 }
 END_TEST
@@ -363,7 +376,7 @@ int main(void)
     tcase_add_loop_test(tcase, test_math_softmax, 0, ISA_COUNT);
     tcase_add_loop_test(tcase, test_math_log_softmax, 0, ISA_COUNT);
     tcase_add_loop_test(tcase, test_math_argmax, 0, ISA_COUNT);
-    tcase_add_loop_test(tcase, test_math_mean, 0, ISA_COUNT);
+    tcase_add_loop_test(tcase, test_math_sums, 0, ISA_COUNT);
     suite_add_tcase(suite, tcase);
     return util_run(suite);
 }

@@ -390,7 +390,7 @@ START_TEST(test_op_roots_and_means)
 END_TEST
 
 /* Of groups of one element, of fewer than the partial sums are, of more, and of all. */
-START_TEST(test_op_means_of_groups)
+START_TEST(test_op_sums_and_means_of_groups)
 {
     const uint32_t width = widths[_i];
     const uint32_t groups[] = {width, 3, 33, 1};
@@ -404,6 +404,9 @@ START_TEST(test_op_means_of_groups)
         build_last(&build)->group = width;
         build_output(&build, mean);
         build_output(&build, build_op(&build, CELL_OP_TANH, mean, UINT32_MAX, groups[i]));
+        const uint32_t size = build_op(&build, CELL_OP_ABS, i, UINT32_MAX, width * groups[i]);
+        build_output(&build, build_op(&build, CELL_OP_SUM, size, UINT32_MAX, groups[i]));
+        build_last(&build)->group = width;
     }
     assert_everywhere(&build);
 }
@@ -657,7 +660,7 @@ int main(void)
     tcase_add_loop_test(tcase, test_op_comparisons_of_special_values, 0, ISA_COUNT + 1);
     tcase_add_loop_test(tcase, test_op_functions_have_the_scalar_bits, 0, ISA_COUNT);
     tcase_add_loop_test(tcase, test_op_roots_and_means, 0, WIDTHS);
-    tcase_add_loop_test(tcase, test_op_means_of_groups, 0, WIDTHS);
+    tcase_add_loop_test(tcase, test_op_sums_and_means_of_groups, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_argmax, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_top, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_take, 0, WIDTHS);
