@@ -94,6 +94,7 @@ CELLS_SRCS = \
   cells/cpu/waves.c \
   cells/def.c \
   cells/file.c \
+  cells/import/assigned.c \
   cells/import/attr.c \
   cells/import/band.c \
   cells/import/behind.c \

@@ -105,8 +105,11 @@ static enum base_status check_body_inputs(struct cell__import *im, const struct 
         return BASE_OK; // takes the step's element
     }
     for (uint32_t i = 0; i < node->n_inputs; i++) {
-        if (cell__has_input(node, i) && cell__input(im, node, i)->kind == CELL__ROWS &&
-            cell__shape_has(im, &cell__input(im, node, i)->shape, CELL__ROLE_TIME)) {
+        const struct cell__value *in = cell__has_input(node, i) ? cell__input(im, node, i) : NULL;
+        const bool is_tensor =
+            in != NULL && (in->kind == CELL__ROWS ||
+                           (in->kind == CELL__LIST && node->op->lower == cell__lower_list_at));
+        if (is_tensor && cell__shape_has(im, &in->shape, CELL__ROLE_TIME)) {
             return cell__refuse(im, "uses a whole sequence inside the body of a Scan");
         }
     }

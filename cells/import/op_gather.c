@@ -79,12 +79,11 @@ struct pick {
 };
 
 static enum base_status pick_read(struct cell__import *im, const struct cell__node *node,
-                                  struct pick *pick)
+                                  uint32_t axis, struct pick *pick)
 {
     const struct cell__shape *shape = &cell__input(im, node, 0)->shape;
     const struct cell__value *index = cell__input(im, node, 1);
-    *pick = (struct pick){.axis = 0};
-    BASE_TRY(gather_axis(im, node, shape->rank, &pick->axis));
+    *pick = (struct pick){.axis = axis};
     if (index->kind != CELL__CONST) {
         return cell__refuse(im, "indices that are not constant");
     }
@@ -148,6 +147,17 @@ static enum base_status pick_shape(struct cell__import *im, const struct pick *p
     return BASE_OK;
 }
 
+enum base_status cell__infer_pick(struct cell__import *im, struct cell__node *node, uint32_t axis)
+{
+    const struct cell__value *data = cell__input(im, node, 0);
+    struct cell__shape out = data->shape;
+    struct pick pick;
+    BASE_TRY(pick_read(im, node, axis, &pick));
+    BASE_TRY(pick_shape(im, &pick, &out));
+    cell__set_rows(im, node, 0, data->dtype, &out);
+    return BASE_OK;
+}
+
 enum base_status cell__infer_gather(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *data = cell__input(im, node, 0);
@@ -187,11 +197,8 @@ enum base_status cell__infer_gather(struct cell__import *im, struct cell__node *
     if (index->kind == CELL__ROWS) {
         return cell__infer_gather_step(im, node);
     }
-    BASE_TRY(pick_read(im, node, &pick));
-    struct cell__shape out = data->shape;
-    BASE_TRY(pick_shape(im, &pick, &out));
-    cell__set_rows(im, node, 0, data->dtype, &out);
-    return BASE_OK;
+    BASE_TRY(gather_axis(im, node, data->shape.rank, &pick.axis));
+    return cell__infer_pick(im, node, pick.axis);
 }
 
 enum base_status cell__row_embedding(struct cell__import *im, const struct cell__table *table,
@@ -237,8 +244,6 @@ enum base_status cell__lower_gather(struct cell__import *im, struct cell__node *
 {
     const struct cell__value *data = cell__input(im, node, 0);
     struct pick pick;
-    struct cell__place place;
-    uint32_t row = CELL__NONE;
     if (!cell__has_input(node, 1)) {
         BASE_TRY(gather_axis(im, node, data->shape.rank, &pick.axis));
         return cell__lower_reorder(im, node, pick.axis);
@@ -252,7 +257,17 @@ enum base_status cell__lower_gather(struct cell__import *im, struct cell__node *
     if (cell__input(im, node, 1)->kind == CELL__ROWS) {
         return cell__lower_gather_step(im, node);
     }
-    BASE_TRY(pick_read(im, node, &pick));
+    BASE_TRY(gather_axis(im, node, data->shape.rank, &pick.axis));
+    return cell__lower_pick(im, node, pick.axis);
+}
+
+enum base_status cell__lower_pick(struct cell__import *im, struct cell__node *node, uint32_t axis)
+{
+    const struct cell__value *data = cell__input(im, node, 0);
+    struct pick pick;
+    struct cell__place place;
+    uint32_t row = CELL__NONE;
+    BASE_TRY(pick_read(im, node, axis, &pick));
     if (pick.is_whole) {
         row = data->row;
     } else if (cell__axis_has(im, &data->shape.axes[pick.axis], CELL__ROLE_TIME)) {

@@ -44,11 +44,50 @@ enum base_status cell__lower_element(struct cell__import *im, struct cell__node 
     return BASE_OK;
 }
 
+/* Parts of a list of them. */
+#define CELL__LIST_MAX 4096u
+
 /* ---- SplitToSequence, SequenceLength, SequenceAt ------------------------------------------ */
+
+/* Where each part ends along an axis of so many elements: of parts of one size, of which the last
+ * may be shorter, or of stated ones. */
+static enum base_status set_parts(struct cell__import *im, const struct cell__node *node,
+                                  const struct cell__list *sizes, bool is_one_size, int64_t length)
+{
+    struct cell__value *list = cell__output(im, node, 0);
+    const int64_t part = sizes->at[0];
+    if (is_one_size && (part < 1 || length < 1 || (length - 1) / part >= CELL__LIST_MAX)) {
+        return cell__refuse(im, "%lld elements into parts of %lld, or more than %u of them",
+                            (long long)length, (long long)part, CELL__LIST_MAX);
+    }
+    const uint32_t n = is_one_size ? (uint32_t)((length - 1) / part + 1) : sizes->n;
+    int64_t *ends = base_arena_array(im->arena, n + 1u, sizeof(*ends));
+    int64_t end = 0;
+    if (ends == NULL) {
+        return cell__no_memory(im);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const int64_t size = is_one_size ? part : sizes->at[i];
+        if (size < 1 || (!is_one_size && size > INT64_MAX - end)) {
+            return cell__refuse(im, "part %u of %lld elements", i, (long long)size);
+        }
+        end = is_one_size && size > length - end ? length : end + size;
+        ends[i] = end;
+    }
+    if (end != length) {
+        return cell__invalid(im, "%u parts of %lld elements of an axis of %lld", n, (long long)end,
+                             (long long)length);
+    }
+    list->n_parts = n;
+    list->part_ends = ends;
+    return BASE_OK;
+}
 
 enum base_status cell__infer_list_split(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *in = cell__input(im, node, 0);
+    struct cell__list sizes = {.n = 1, .at = {1}};
+    bool is_one_size = true;
     int64_t attribute = 0;
     int64_t keep = 1;
     uint32_t axis = 0;
@@ -59,17 +98,23 @@ enum base_status cell__infer_list_split(struct cell__import *im, struct cell__no
     BASE_TRY(cell__attr_int(im, node, "keepdims", 1, &keep));
     BASE_TRY(cell__axis_index(im, attribute, in->shape.rank, &axis));
     if (cell__has_input(node, 1)) {
-        struct cell__list size;
-        BASE_TRY(cell__tensor_ints(im, cell__input(im, node, 1), "split", &size));
-        if (size.n != 1 || size.at[0] != 1) {
-            return cell__refuse(im, "into parts of other than one element");
+        const struct cell__value *split = cell__input(im, node, 1);
+        BASE_TRY(cell__tensor_ints(im, split, "split", &sizes));
+        is_one_size = split->tensor.rank == 0;
+        if (sizes.n == 0) {
+            return cell__invalid(im, "into no parts");
         }
     }
-    if (keep != 0) {
-        return cell__refuse(im, "keeps the axis that it splits");
+    const bool is_of_elements = sizes.n == 1 && sizes.at[0] == 1 && keep == 0;
+    const int64_t length = cell__axis_size(im, &in->shape.axes[axis]);
+    if (!is_of_elements && length < 0) {
+        return cell__refuse(im, keep != 0 && !cell__has_input(node, 1)
+                                    ? "keeps the axis that it splits, whose size is unknown"
+                                    : "into parts of other than one element, of an axis of unknown "
+                                      "size");
     }
     cell__set_list(im, node, 0, in->dtype, &in->shape, axis);
-    return BASE_OK;
+    return is_of_elements ? BASE_OK : set_parts(im, node, &sizes, is_one_size, length);
 }
 
 enum base_status cell__infer_list_length(struct cell__import *im, struct cell__node *node)
@@ -83,20 +128,82 @@ enum base_status cell__infer_list_length(struct cell__import *im, struct cell__n
     }
     BASE_TRY(cell__tensor_shape(im, &out, 0, NULL));
     BASE_TRY(cell__tensor_alloc(im, &out, true, &data, &syms));
-    syms[0] = cell__sym_of_axis(im, &list->shape.axes[list->list_axis]);
+    syms[0] = list->n_parts > 0 ? cell__sym_number(list->n_parts)
+                                : cell__sym_of_axis(im, &list->shape.axes[list->list_axis]);
     BASE_TRY(cell__tensor_settle(im, &out));
     cell__set_const(im, node, 0, &out);
     return BASE_OK;
 }
 
+/* Which part of a list of them: one that the file states. */
+static enum base_status part_of(struct cell__import *im, const struct cell__node *node,
+                                uint32_t *part)
+{
+    const struct cell__value *list = cell__input(im, node, 0);
+    struct cell__list number;
+    BASE_TRY(cell__tensor_ints(im, cell__input(im, node, 1), "position", &number));
+    const int64_t at = number.n == 1 && number.at[0] < 0 ? number.at[0] + list->n_parts
+                       : number.n == 1                   ? number.at[0]
+                                                         : -1;
+    if (at < 0 || at >= list->n_parts) {
+        return cell__invalid(im, "part %lld of %u", (long long)at, list->n_parts);
+    }
+    *part = (uint32_t)at;
+    return BASE_OK;
+}
+
+static int64_t begin_of(const struct cell__value *list, uint32_t part)
+{
+    return part > 0 ? list->part_ends[part - 1] : 0;
+}
+
+/* Whether it takes one of all steps or elements by a number that the file states. */
+static bool is_picked(struct cell__import *im, const struct cell__node *node)
+{
+    const struct cell__value *list = cell__input(im, node, 0);
+    return list->kind == CELL__LIST && list->list_axis != CELL__NONE &&
+           cell__input(im, node, 1)->kind == CELL__CONST;
+}
+
 enum base_status cell__infer_list_at(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *list = cell__input(im, node, 0);
+    if (list->kind == CELL__LIST && list->n_parts > 0) {
+        struct cell__shape shape = list->shape;
+        uint32_t part = 0;
+        BASE_TRY(part_of(im, node, &part));
+        BASE_TRY(cell__axis_new(im, list->part_ends[part] - begin_of(list, part),
+                                &shape.axes[list->list_axis]));
+        cell__set_rows(im, node, 0, list->dtype, &shape);
+        return BASE_OK;
+    }
+    if (is_picked(im, node)) {
+        return cell__infer_pick(im, node, list->list_axis);
+    }
     if (list->kind != CELL__LIST || list->list_axis == CELL__NONE ||
         !cell__is_step(cell__input(im, node, 1))) {
         return cell__refuse(im, "anything but a sequence by the number of the step");
     }
     return set_element(im, node, list, list->list_axis);
+}
+
+enum base_status cell__lower_list_at(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__value *list = cell__input(im, node, 0);
+    struct cell__place place;
+    uint32_t part = 0;
+    uint32_t row = CELL__NONE;
+    if (list->n_parts == 0) {
+        return is_picked(im, node) ? cell__lower_pick(im, node, list->list_axis)
+                                   : cell__lower_element(im, node);
+    }
+    BASE_TRY(part_of(im, node, &part));
+    BASE_TRY(cell__axis_in_row(im, &list->shape, list->list_axis, "splits", &place));
+    const int64_t begin = begin_of(list, part);
+    BASE_TRY(cell__row_part(im, list->row, &place, (uint32_t)begin,
+                            (uint32_t)(list->part_ends[part] - begin), &row));
+    cell__set_row(im, node, 0, row);
+    return BASE_OK;
 }
 
 /* ---- SequenceEmpty, SequenceInsert, ConcatFromSequence ------------------------------------ */
@@ -140,7 +247,8 @@ enum base_status cell__infer_list_join(struct cell__import *im, struct cell__nod
     int64_t attribute = 0;
     int64_t is_new = 0;
     uint32_t axis = 0;
-    if (list->kind != CELL__LIST || list->list_axis != 0 || list->shape.rank < 2) {
+    if (list->kind != CELL__LIST || list->list_axis != 0 || list->n_parts > 0 ||
+        list->shape.rank < 2) {
         return cell__refuse(im, "of what no Loop has collected");
     }
     const struct cell__shape *whole = &list->shape; // the steps first

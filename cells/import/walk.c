@@ -4,6 +4,7 @@
  * are frames of a small stack: no recursion. */
 #include "cells/import/walk.h"
 
+#include "cells/import/assigned.h"
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 #include "cells/import/write_out.h"
@@ -489,6 +490,12 @@ static enum base_status walk_next(struct cell__import *im, struct frame *frames,
     }
     if (part == NULL || *depth == DEPTH_MAX) {
         return walk_plain(im, proto);
+    }
+    const Onnx__GraphProto *nodes =
+        is_standard(proto, "Loop") ? cell__write_assigned(im, proto) : NULL;
+    if (nodes != NULL) { // in place of it: they make all that it makes
+        frames[(*depth)++] = (struct frame){.graph = nodes, .scan = frame->scan};
+        return cell__walk_constants(im, nodes);
     }
     struct frame inner = {
         .graph = part, .part_of = proto, .is_body = body != NULL, .scan = frame->scan};

@@ -377,6 +377,81 @@ static enum base_status write_product(struct cell__writer *w)
     return cell__write_transpose(w, x, perm, rank, &w->out);
 }
 
+/* Sizes of a picture's three axes and of the blocks whose channels are places; of one axis at most
+ * the size is unknown, -1. */
+struct blocks {
+    int64_t channels, height, width, size;
+};
+
+static enum base_status read_blocks(struct cell__writer *w, struct blocks *out)
+{
+    const struct cell__value *in = NULL;
+    BASE_TRY(cell__writer_value(w, w->proto->input[0], &in));
+    *out = (struct blocks){.size = 0};
+    BASE_TRY(cell__writer_int(w, "blocksize", &out->size));
+    if (in->kind != CELL__ROWS || in->shape.rank != 4 || out->size < 1 || out->size > 1024) {
+        return cell__unwritten(w, "of anything but four axes, or a blocksize beyond 1 .. 1024");
+    }
+    out->channels = cell__axis_size(w->im, &in->shape.axes[1]);
+    out->height = cell__axis_size(w->im, &in->shape.axes[2]);
+    out->width = cell__axis_size(w->im, &in->shape.axes[3]);
+    return out->channels < 1 || (out->height < 0 && out->width < 0)
+               ? cell__unwritten(w, "of more axes than one whose sizes are unknown")
+               : BASE_OK;
+}
+
+static int64_t times(int64_t size, int64_t factor)
+{
+    return size < 0 ? size : size * factor;
+}
+
+/* A Reshape, a Transpose and a Reshape; the first axis stays. */
+static enum base_status write_turned(struct cell__writer *w, const int64_t before[6],
+                                     const int64_t perm[6], const int64_t after[4])
+{
+    const char *x = w->proto->input[0];
+    const char *shape = NULL;
+    BASE_TRY(cell__write_ints(w, before, 6, &shape));
+    BASE_TRY(cell__write(w, "Reshape", (const char *[]){x, shape, NULL}, &x));
+    BASE_TRY(cell__write_transpose(w, x, perm, 6, &x));
+    BASE_TRY(cell__write_ints(w, after, 4, &shape));
+    return cell__write(w, "Reshape", (const char *[]){x, shape, NULL}, &w->out);
+}
+
+static enum base_status write_to_space(struct cell__writer *w)
+{
+    static const int64_t blocks_first[] = {0, 3, 4, 1, 5, 2};
+    static const int64_t channels_first[] = {0, 1, 4, 2, 5, 3};
+    struct blocks in;
+    BASE_TRY(read_blocks(w, &in));
+    const int64_t b = in.size;
+    const int64_t channels = in.channels / (b * b);
+    const bool is_crd = cell__writer_is(w, "mode", "CRD");
+    if (in.channels % (b * b) != 0) {
+        return cell__unwritten(w, "of channels that are no blocks");
+    }
+    const int64_t before[] = {0,       is_crd ? channels : b, b, is_crd ? b : channels, in.height,
+                              in.width};
+    const int64_t after[] = {0, channels, times(in.height, b), times(in.width, b)};
+    return write_turned(w, before, is_crd ? channels_first : blocks_first, after);
+}
+
+static enum base_status write_to_depth(struct cell__writer *w)
+{
+    static const int64_t perm[] = {0, 3, 5, 1, 2, 4};
+    struct blocks in;
+    BASE_TRY(read_blocks(w, &in));
+    const int64_t b = in.size;
+    if ((in.height >= 0 && in.height % b != 0) || (in.width >= 0 && in.width % b != 0)) {
+        return cell__unwritten(w, "of a height or width that are no blocks");
+    }
+    const int64_t height = in.height < 0 ? -1 : in.height / b;
+    const int64_t width = in.width < 0 ? -1 : in.width / b;
+    const int64_t before[] = {0, in.channels, height, b, width, b};
+    const int64_t after[] = {0, in.channels * b * b, height, width};
+    return write_turned(w, before, perm, after);
+}
+
 static const struct {
     const char *name;
     enum base_status (*write)(struct cell__writer *w);
@@ -390,6 +465,7 @@ static const struct {
     {"Ceil", write_ceil, 1},
     {"Celu", write_celu, 1},
     {"Cosh", write_cosh, 1},
+    {"DepthToSpace", write_to_space, 1},
     {"Einsum", cell__write_einsum, 1},
     {"IsInf", write_is_inf, 1},
     {"IsNaN", write_is_nan, 1},
@@ -403,6 +479,7 @@ static const struct {
     {"ScatterND", cell__write_scatter, 3},
     {"Sign", write_sign, 1},
     {"Sinh", write_sinh, 1},
+    {"SpaceToDepth", write_to_depth, 1},
     {"Sum", write_sum, 1},
     {"Swish", write_swish, 1},
     {"Tan", write_tan, 1},

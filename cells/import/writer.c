@@ -73,6 +73,13 @@ enum base_status cell__writer_float(struct cell__writer *w, const char *name, fl
     return BASE_OK;
 }
 
+bool cell__writer_is(struct cell__writer *w, const char *name, const char *text)
+{
+    const Onnx__AttributeProto *attribute = attribute_of(w, name);
+    return attribute != NULL && attribute->s.len == strlen(text) &&
+           memcmp(attribute->s.data, text, attribute->s.len) == 0;
+}
+
 enum base_status cell__writer_value(struct cell__writer *w, const char *name,
                                     const struct cell__value **out)
 {

@@ -25,6 +25,8 @@ enum base_status cell__unwritten(struct cell__writer *w, const char *why);
 /* Attributes of the node; *out stays where there is none. */
 enum base_status cell__writer_int(struct cell__writer *w, const char *name, int64_t *out);
 enum base_status cell__writer_float(struct cell__writer *w, const char *name, float *out);
+/* Whether a text is this one; of none it is not. */
+bool cell__writer_is(struct cell__writer *w, const char *name, const char *text);
 /* Of a reduction: its axes, of which there are some, and whether they stay. */
 enum base_status cell__writer_axes(struct cell__writer *w, struct cell__list *axes, bool *keeps);
 

@@ -1,0 +1,325 @@
+/* See assigned.h. PyTorch writes `out[:, t] = h` as a ScatterND of a tensor that the Loop carries,
+ * with indices made of the sizes of that tensor and of the number of the step:
+ *
+ *   indices = Concat(.. Range(0, Shape(out)[k], 1) .., t, ..)     of each axis up to the step's
+ *   updates = Reshape(Expand(h, Shape(Gather(out, t))), ..)
+ *
+ * Where all other indices are whole ranges, and the Loop has as many steps as the axis is long, the
+ * tensor behind the Loop is the h of all steps beside each other, whatever it was before. So h goes
+ * to a list. That it has the shape of what it is assigned to, and the list as many elements, an
+ * Expand and a Reshape say: where they do not, the file is refused. */
+#include "cells/import/assigned.h"
+
+#include "cells/import/writer.h"
+
+#include <string.h>
+
+/* Nodes that a value is looked through at most. */
+#define LOOK_MAX 16u
+
+/* The Loop's body, and the tensor that it carries. */
+struct assignment {
+    const Onnx__GraphProto *body;
+    const char *step;    /* the number of the step */
+    const char *carried; /* by what name it comes in */
+    uint32_t number;     /* of those that are carried */
+    uint32_t axis;       /* the step's */
+    const char *result;  /* what is assigned */
+};
+
+static const Onnx__NodeProto *made_by(const Onnx__GraphProto *graph, const char *name)
+{
+    for (size_t i = graph->n_node; i-- > 0;) {
+        const Onnx__NodeProto *node = graph->node[i];
+        if (node->n_output > 0 && node->op_type != NULL && strcmp(node->output[0], name) == 0) {
+            return node;
+        }
+    }
+    return NULL;
+}
+
+static bool is_op(const Onnx__NodeProto *node, const char *op, size_t inputs)
+{
+    return node != NULL && strcmp(node->op_type, op) == 0 && node->n_input >= inputs;
+}
+
+/* What a value is made of by these operators alone, of each its first operand. ops: ends with NULL.
+ */
+static const char *look_through(const Onnx__GraphProto *graph, const char *name,
+                                const char *const *ops)
+{
+    for (uint32_t n = 0; n < LOOK_MAX; n++) {
+        const Onnx__NodeProto *node = made_by(graph, name);
+        bool is_one = false;
+        for (const char *const *op = ops; *op != NULL; op++) {
+            is_one = is_one || is_op(node, *op, 1);
+        }
+        if (!is_one) {
+            return name;
+        }
+        name = node->input[0];
+    }
+    return name;
+}
+
+/* A Constant of the body that is one integer. */
+static bool is_integer(const Onnx__GraphProto *graph, const char *name, int64_t wanted)
+{
+    const struct cell__node constant = {.proto = made_by(graph, name)};
+    const bool is_constant = is_op(constant.proto, "Constant", 0);
+    const Onnx__AttributeProto *value = is_constant ? cell__attr(&constant, "value") : NULL;
+    const Onnx__TensorProto *tensor = value == NULL ? NULL : value->t;
+    int64_t is = wanted - 1;
+    if (tensor != NULL && tensor->data_type == ONNX__TENSOR_PROTO__DATA_TYPE__INT64) {
+        if (tensor->n_int64_data == 1) {
+            is = tensor->int64_data[0];
+        } else if (tensor->raw_data.len == sizeof(is)) {
+            memcpy(&is, tensor->raw_data.data, sizeof(is));
+        }
+    }
+    return is == wanted;
+}
+
+/* All numbers of axis k of the carried tensor: Range(0, Shape(carried)[k], 1). */
+static bool is_whole(const struct assignment *a, const char *name, uint32_t k)
+{
+    static const char *const same[] = {"Cast", "Squeeze", "Unsqueeze", "Identity", NULL};
+    const Onnx__NodeProto *range = made_by(a->body, name);
+    if (!is_op(range, "Range", 3) || !is_integer(a->body, range->input[0], 0) ||
+        !is_integer(a->body, range->input[2], 1)) {
+        return false;
+    }
+    const Onnx__NodeProto *size = made_by(a->body, look_through(a->body, range->input[1], same));
+    if (!is_op(size, "Gather", 2) || !is_integer(a->body, size->input[1], k)) {
+        return false;
+    }
+    const Onnx__NodeProto *shape = made_by(a->body, size->input[0]);
+    return is_op(shape, "Shape", 1) && strcmp(shape->input[0], a->carried) == 0;
+}
+
+/* The axis of the step among the indices, where all others are whole. */
+static bool find_axis(struct assignment *a, const char *indices)
+{
+    static const char *const spread[] = {"Unsqueeze", "Squeeze",  "Expand", "Reshape",
+                                         "Cast",      "Identity", NULL};
+    const Onnx__NodeProto *concat = made_by(a->body, indices);
+    bool has_step = false;
+    if (!is_op(concat, "Concat", 1)) {
+        a->axis = 0;
+        return strcmp(look_through(a->body, indices, spread), a->step) == 0;
+    }
+    for (uint32_t k = 0; k < concat->n_input && k < CELL_RANK_MAX; k++) {
+        const char *of = look_through(a->body, concat->input[k], spread);
+        const bool is_step = strcmp(of, a->step) == 0;
+        if (is_step == has_step ? is_step || !is_whole(a, of, k)
+                                : !is_step && !is_whole(a, of, k)) {
+            return false;
+        }
+        a->axis = is_step ? k : a->axis;
+        has_step = has_step || is_step;
+    }
+    return has_step && concat->n_input <= CELL_RANK_MAX;
+}
+
+/* What is assigned, where it is first spread over what it is assigned to. */
+static bool find_result(struct assignment *a, const char *updates)
+{
+    static const char *const same[] = {"Identity", "Reshape", NULL};
+    static const char *const scalar[] = {"Identity", "Cast", "Squeeze", "Unsqueeze", NULL};
+    const Onnx__NodeProto *expand = made_by(a->body, look_through(a->body, updates, same));
+    const Onnx__NodeProto *shape =
+        is_op(expand, "Expand", 2) ? made_by(a->body, expand->input[1]) : NULL;
+    const Onnx__NodeProto *place =
+        is_op(shape, "Shape", 1) ? made_by(a->body, shape->input[0]) : NULL;
+    if (!is_op(place, "Gather", 2) || strcmp(place->input[0], a->carried) != 0 ||
+        strcmp(look_through(a->body, place->input[1], scalar), a->step) != 0) {
+        return false;
+    }
+    a->result = expand->input[0];
+    return true;
+}
+
+/* Carried value number k, where each step assigns to it. */
+static bool find(const Onnx__GraphProto *body, uint32_t k, struct assignment *a)
+{
+    static const char *const same[] = {"Identity", NULL};
+    const Onnx__ValueInfoProto *in = body->input[k + 2];
+    const Onnx__ValueInfoProto *out = body->output[k + 1];
+    *a = (struct assignment){
+        .body = body, .step = body->input[0]->name, .carried = in->name, .number = k};
+    if (a->step == NULL || a->carried == NULL || out->name == NULL) {
+        return false;
+    }
+    const Onnx__NodeProto *scatter = made_by(body, look_through(body, out->name, same));
+    return is_op(scatter, "ScatterND", 3) && scatter->n_attribute == 0 &&
+           strcmp(look_through(body, scatter->input[0], same), a->carried) == 0 &&
+           find_axis(a, look_through(body, scatter->input[1], same)) &&
+           find_result(a, scatter->input[2]);
+}
+
+/* ---- The Loop with a list ---------------------------------------------------------------------
+ */
+
+/* A copy of n pointers with room for `more`. */
+static void *copy_list(struct cell__writer *w, const void *list, size_t n, size_t more)
+{
+    void **copy = base_arena_array(w->im->arena, n + more + 1, sizeof(*copy));
+    if (copy != NULL && n > 0) {
+        memcpy(copy, list, n * sizeof(*copy));
+    }
+    return copy;
+}
+
+static void *copy_message(struct cell__writer *w, const void *message, size_t bytes)
+{
+    void *copy = base_arena_alloc(w->im->arena, bytes);
+    if (copy != NULL) {
+        memcpy(copy, message, bytes);
+    }
+    return copy;
+}
+
+/* The body with two nodes behind it: the result, as wide as its place (`slot`), goes to the list.
+ */
+static enum base_status write_body(struct cell__writer *w, const struct assignment *a,
+                                   const char *slot, Onnx__GraphProto **out)
+{
+    Onnx__GraphProto added;
+    Onnx__GraphProto *outer = w->builder->into;
+    const char *result = NULL;
+    const char *list = NULL;
+    onnx__graph_proto__init(&added);
+    w->builder->into = &added;
+    BASE_TRY(cell__write(w, "Expand", (const char *[]){a->result, slot, NULL}, &result));
+    BASE_TRY(cell__write(w, "SequenceInsert", (const char *[]){a->carried, result, NULL}, &list));
+    w->builder->into = outer;
+    Onnx__GraphProto *body = copy_message(w, a->body, sizeof(*body));
+    Onnx__ValueInfoProto *info = base_arena_alloc(w->im->arena, sizeof(*info));
+    if (body == NULL || info == NULL) {
+        return BASE_RESOURCE_EXHAUSTED;
+    }
+    onnx__value_info_proto__init(info);
+    info->name = base_arena_text(w->im->arena, list, strlen(list));
+    body->node = copy_list(w, body->node, body->n_node, added.n_node);
+    body->output = copy_list(w, body->output, body->n_output, 0);
+    if (info->name == NULL || body->node == NULL || body->output == NULL) {
+        return BASE_RESOURCE_EXHAUSTED;
+    }
+    memcpy(body->node + body->n_node, added.node, added.n_node * sizeof(*added.node));
+    body->n_node += added.n_node;
+    body->output[a->number + 1] = info;
+    *out = body;
+    return BASE_OK;
+}
+
+/* The Loop, which carries a list that is empty at first in place of the tensor; *list: behind it.
+ */
+static enum base_status write_loop(struct cell__writer *w, const struct assignment *a,
+                                   const char *slot, const char **list)
+{
+    const char *empty = NULL;
+    Onnx__NodeProto *node = NULL;
+    Onnx__GraphProto *body = NULL;
+    BASE_TRY(cell__write(w, "SequenceEmpty", (const char *[]){NULL}, &empty));
+    BASE_TRY(write_body(w, a, slot, &body));
+    BASE_TRY(cell__build_node(w->builder, "Loop", (const char *[]){NULL}, 1, &node));
+    *list = node->output[0];
+    char *name = node->output[0];
+    node->input = copy_list(w, w->proto->input, w->proto->n_input, 0);
+    node->output = copy_list(w, w->proto->output, w->proto->n_output, 0);
+    node->attribute = copy_list(w, w->proto->attribute, w->proto->n_attribute, 0);
+    if (node->input == NULL || node->output == NULL || node->attribute == NULL) {
+        return BASE_RESOURCE_EXHAUSTED;
+    }
+    node->n_input = w->proto->n_input;
+    node->n_output = w->proto->n_output;
+    node->n_attribute = w->proto->n_attribute;
+    node->input[a->number + 2] = base_arena_text(w->im->arena, empty, strlen(empty));
+    node->output[a->number] = name;
+    for (size_t i = 0; i < node->n_attribute; i++) {
+        if (node->attribute[i]->g == a->body) {
+            node->attribute[i] = copy_message(w, node->attribute[i], sizeof(*node->attribute[i]));
+            if (node->attribute[i] == NULL) {
+                return BASE_RESOURCE_EXHAUSTED;
+            }
+            node->attribute[i]->g = body;
+        }
+    }
+    return node->input[a->number + 2] == NULL ? BASE_RESOURCE_EXHAUSTED : BASE_OK;
+}
+
+/* The sizes of a place: of the tensor's those of all axes but the step's. */
+static enum base_status write_slot(struct cell__writer *w, uint32_t axis, const char *shape,
+                                   const char **out)
+{
+    static const int64_t zero = 0;
+    const int64_t bounds[] = {axis, (int64_t)axis + 1, INT64_MAX};
+    const char *at[4];
+    const char *before = NULL;
+    BASE_TRY(cell__write_ints(w, &zero, 1, &at[0]));
+    for (uint32_t i = 0; i < 3; i++) {
+        BASE_TRY(cell__write_ints(w, &bounds[i], 1, &at[i + 1]));
+    }
+    BASE_TRY(cell__write(w, "Slice", (const char *[]){shape, at[2], at[3], at[0], NULL}, out));
+    if (axis == 0) {
+        return BASE_OK;
+    }
+    BASE_TRY(cell__write(w, "Slice", (const char *[]){shape, at[0], at[1], at[0], NULL}, &before));
+    return cell__write_concat(w, (const char *[]){before, *out, NULL}, 0, out);
+}
+
+static enum base_status write_all(struct cell__writer *w, const struct assignment *a)
+{
+    const char *shape = NULL;
+    const char *slot = NULL;
+    const char *list = NULL;
+    Onnx__NodeProto *join = NULL;
+    Onnx__NodeProto *reshape = NULL;
+    char *of = w->proto->output[a->number];
+    BASE_TRY(
+        cell__write(w, "Shape", (const char *[]){w->proto->input[a->number + 2], NULL}, &shape));
+    BASE_TRY(write_slot(w, a->axis, shape, &slot));
+    BASE_TRY(write_loop(w, a, slot, &list));
+    BASE_TRY(
+        cell__build_node(w->builder, "ConcatFromSequence", (const char *[]){list, NULL}, 1, &join));
+    BASE_TRY(cell__build_set_int(w->builder, join, "axis", a->axis));
+    BASE_TRY(cell__build_set_int(w->builder, join, "new_axis", 1));
+    BASE_TRY(cell__build_node(w->builder, "Reshape", (const char *[]){join->output[0], shape, NULL},
+                              1, &reshape));
+    reshape->output[0] = of;
+    return BASE_OK;
+}
+
+static bool is_float_tensor(struct cell__import *im, const char *name)
+{
+    uint32_t v = 0;
+    if (cell__value_named(im, name, &v) != BASE_OK) {
+        return false;
+    }
+    const struct cell__value *value = &im->values[v];
+    return (value->kind == CELL__CONST || value->kind == CELL__ROWS) && value->dtype == CELL__F32;
+}
+
+const Onnx__GraphProto *cell__write_assigned(struct cell__import *im, const Onnx__NodeProto *loop)
+{
+    const struct cell__node node = {.proto = loop};
+    const Onnx__AttributeProto *attribute = cell__attr(&node, "body");
+    const Onnx__GraphProto *body = attribute == NULL ? NULL : attribute->g;
+    struct assignment a;
+    struct cell__writer w;
+    if (body == NULL || loop->n_input < 3 || loop->n_input > CELL__OPERANDS_MAX ||
+        body->n_input != loop->n_input || body->n_output < body->n_input - 1 ||
+        loop->n_output < loop->n_input - 2 || im->opset < 11) {
+        return NULL;
+    }
+    for (uint32_t k = 0; k + 2 < loop->n_input; k++) {
+        if (loop->output[k][0] != '\0' && find(body, k, &a) &&
+            is_float_tensor(im, loop->input[k + 2])) {
+            const bool is_written =
+                cell__writer_begin(&w, im, loop) == BASE_OK && write_all(&w, &a) == BASE_OK;
+            im->n_written = w.builder == NULL ? im->n_written : w.builder->n_names;
+            return is_written ? &w.builder->graph : NULL;
+        }
+    }
+    return NULL;
+}
