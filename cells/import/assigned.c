@@ -24,6 +24,8 @@ struct assignment {
     const char *carried; /* by what name it comes in */
     uint32_t number;     /* of those that are carried */
     uint32_t axis;       /* the step's */
+    const char *index;   /* what numbers the places: the step, or */
+    const char *last;    /* this less the step, where that is not NULL */
     const char *result;  /* what is assigned */
 };
 
@@ -80,6 +82,34 @@ static bool is_integer(const Onnx__GraphProto *graph, const char *name, int64_t 
     return is == wanted;
 }
 
+/* -1 times the number of the step. */
+static bool is_negative_step(const struct assignment *a, const char *name)
+{
+    const Onnx__NodeProto *node = made_by(a->body, name);
+    return is_op(node, "Mul", 2) && strcmp(node->input[0], a->step) == 0 &&
+           is_integer(a->body, node->input[1], -1);
+}
+
+/* What the step's number is taken from, where the value is that: last - step, last + -1 * step. */
+static const char *less_step(const struct assignment *a, const char *name)
+{
+    const Onnx__NodeProto *node = made_by(a->body, name);
+    if (is_op(node, "Sub", 2) && strcmp(node->input[1], a->step) == 0) {
+        return node->input[0];
+    }
+    return is_op(node, "Add", 2) && is_negative_step(a, node->input[1]) ? node->input[0] : NULL;
+}
+
+/* Whether an index is made of the step; notes how. */
+static bool is_of_step(struct assignment *a, const char *name)
+{
+    const char *last = less_step(a, name);
+    const bool is_one = last != NULL || strcmp(name, a->step) == 0;
+    a->last = is_one ? last : a->last;
+    a->index = is_one ? name : a->index;
+    return is_one;
+}
+
 /* All numbers of axis k of the carried tensor: Range(0, Shape(carried)[k], 1). */
 static bool is_whole(const struct assignment *a, const char *name, uint32_t k)
 {
@@ -106,13 +136,12 @@ static bool find_axis(struct assignment *a, const char *indices)
     bool has_step = false;
     if (!is_op(concat, "Concat", 1)) {
         a->axis = 0;
-        return strcmp(look_through(a->body, indices, spread), a->step) == 0;
+        return is_of_step(a, look_through(a->body, indices, spread));
     }
     for (uint32_t k = 0; k < concat->n_input && k < CELL_RANK_MAX; k++) {
         const char *of = look_through(a->body, concat->input[k], spread);
-        const bool is_step = strcmp(of, a->step) == 0;
-        if (is_step == has_step ? is_step || !is_whole(a, of, k)
-                                : !is_step && !is_whole(a, of, k)) {
+        const bool is_step = !has_step && is_of_step(a, of);
+        if (!is_step && !is_whole(a, of, k)) {
             return false;
         }
         a->axis = is_step ? k : a->axis;
@@ -132,7 +161,7 @@ static bool find_result(struct assignment *a, const char *updates)
     const Onnx__NodeProto *place =
         is_op(shape, "Shape", 1) ? made_by(a->body, shape->input[0]) : NULL;
     if (!is_op(place, "Gather", 2) || strcmp(place->input[0], a->carried) != 0 ||
-        strcmp(look_through(a->body, place->input[1], scalar), a->step) != 0) {
+        strcmp(look_through(a->body, place->input[1], scalar), a->index) != 0) {
         return false;
     }
     a->result = expand->input[0];
@@ -248,24 +277,86 @@ static enum base_status write_loop(struct cell__writer *w, const struct assignme
     return node->input[a->number + 2] == NULL ? BASE_RESOURCE_EXHAUSTED : BASE_OK;
 }
 
-/* The sizes of a place: of the tensor's those of all axes but the step's. */
-static enum base_status write_slot(struct cell__writer *w, uint32_t axis, const char *shape,
-                                   const char **out)
+/* A copy of a node of the body, outside of it. */
+static enum base_status copy_node(struct cell__writer *w, const Onnx__NodeProto *node,
+                                  const char *const *inputs, const char **out)
 {
-    static const int64_t zero = 0;
-    const int64_t bounds[] = {axis, (int64_t)axis + 1, INT64_MAX};
-    const char *at[4];
-    const char *before = NULL;
-    BASE_TRY(cell__write_ints(w, &zero, 1, &at[0]));
-    for (uint32_t i = 0; i < 3; i++) {
-        BASE_TRY(cell__write_ints(w, &bounds[i], 1, &at[i + 1]));
-    }
-    BASE_TRY(cell__write(w, "Slice", (const char *[]){shape, at[2], at[3], at[0], NULL}, out));
-    if (axis == 0) {
+    Onnx__NodeProto *copy = NULL;
+    BASE_TRY(cell__build_node(w->builder, node->op_type, inputs, 1, &copy));
+    copy->attribute = node->attribute;
+    copy->n_attribute = node->n_attribute;
+    *out = copy->output[0];
+    return BASE_OK;
+}
+
+/* A value of the body outside of it: what one op makes of Constants and of what is outside. */
+static enum base_status write_outside(struct cell__writer *w, const struct assignment *a,
+                                      const char *name, const char **out)
+{
+    const Onnx__NodeProto *node = made_by(a->body, name);
+    const char *inputs[3] = {NULL, NULL, NULL};
+    *out = name;
+    if (node == NULL) {
         return BASE_OK;
     }
-    BASE_TRY(cell__write(w, "Slice", (const char *[]){shape, at[0], at[1], at[0], NULL}, &before));
-    return cell__write_concat(w, (const char *[]){before, *out, NULL}, 0, out);
+    if (node->n_input > 2 || node->n_output != 1) {
+        return cell__unwritten(w, "assigned to by numbers that are no sums");
+    }
+    for (size_t i = 0; i < node->n_input; i++) {
+        const Onnx__NodeProto *of = made_by(a->body, node->input[i]);
+        inputs[i] = node->input[i];
+        if (of != NULL && !is_op(of, "Constant", 0)) {
+            return cell__unwritten(w, "assigned to by numbers that each step computes");
+        }
+        BASE_TRY(of == NULL ? BASE_OK : copy_node(w, of, (const char *[]){NULL}, &inputs[i]));
+    }
+    return copy_node(w, node, inputs, out);
+}
+
+/* A part of a list of sizes, or of a tensor along one axis. */
+static enum base_status write_slice(struct cell__writer *w, const char *x, const int64_t bounds[4],
+                                    const char **out)
+{
+    const char *at[4];
+    for (uint32_t i = 0; i < 4; i++) {
+        BASE_TRY(cell__write_ints(w, &bounds[i], 1, &at[i]));
+    }
+    return cell__write(w, "Slice", (const char *[]){x, at[0], at[1], at[2], at[3], NULL}, out);
+}
+
+/* The sizes of all axes before the step's, of it `n` where that is not NULL, and of all behind it.
+ */
+static enum base_status write_sizes(struct cell__writer *w, uint32_t axis, const char *shape,
+                                    const char *n, const char **out)
+{
+    const char *parts[4] = {NULL};
+    uint32_t n_parts = 0;
+    if (axis > 0) {
+        BASE_TRY(write_slice(w, shape, (const int64_t[]){0, axis, 0, 1}, &parts[n_parts++]));
+    }
+    if (n != NULL) {
+        parts[n_parts++] = n;
+    }
+    BASE_TRY(write_slice(w, shape, (const int64_t[]){(int64_t)axis + 1, INT64_MAX, 0, 1},
+                         &parts[n_parts++]));
+    *out = parts[0];
+    return n_parts == 1 ? BASE_OK : cell__write_concat(w, parts, 0, out);
+}
+
+/* The steps of a list that went down from number `last`, the other way round; that there are last +
+ * 1 of them a Reshape says. */
+static enum base_status write_turned(struct cell__writer *w, const struct assignment *a,
+                                     const char *shape, const char **joined)
+{
+    static const int64_t one = 1;
+    const char *last = NULL;
+    const char *n = NULL;
+    BASE_TRY(write_outside(w, a, a->last, &last));
+    BASE_TRY(cell__write_ints(w, &one, 1, &n));
+    BASE_TRY(cell__write(w, "Add", (const char *[]){last, n, NULL}, &n)); // of one axis
+    BASE_TRY(write_sizes(w, a->axis, shape, n, &n));
+    BASE_TRY(write_slice(w, *joined, (const int64_t[]){-1, INT64_MIN, a->axis, -1}, joined));
+    return cell__write(w, "Reshape", (const char *[]){*joined, n, NULL}, joined);
 }
 
 static enum base_status write_all(struct cell__writer *w, const struct assignment *a)
@@ -278,14 +369,16 @@ static enum base_status write_all(struct cell__writer *w, const struct assignmen
     char *of = w->proto->output[a->number];
     BASE_TRY(
         cell__write(w, "Shape", (const char *[]){w->proto->input[a->number + 2], NULL}, &shape));
-    BASE_TRY(write_slot(w, a->axis, shape, &slot));
+    BASE_TRY(write_sizes(w, a->axis, shape, NULL, &slot));
     BASE_TRY(write_loop(w, a, slot, &list));
     BASE_TRY(
         cell__build_node(w->builder, "ConcatFromSequence", (const char *[]){list, NULL}, 1, &join));
     BASE_TRY(cell__build_set_int(w->builder, join, "axis", a->axis));
     BASE_TRY(cell__build_set_int(w->builder, join, "new_axis", 1));
-    BASE_TRY(cell__build_node(w->builder, "Reshape", (const char *[]){join->output[0], shape, NULL},
-                              1, &reshape));
+    const char *joined = join->output[0];
+    BASE_TRY(a->last == NULL ? BASE_OK : write_turned(w, a, shape, &joined));
+    BASE_TRY(cell__build_node(w->builder, "Reshape", (const char *[]){joined, shape, NULL}, 1,
+                              &reshape));
     reshape->output[0] = of;
     return BASE_OK;
 }

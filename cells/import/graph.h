@@ -113,11 +113,12 @@ struct cell__value {
     uint32_t list_axis;         /* LIST */
     uint32_t n_parts;           /* LIST of parts of features; else 0 */
     const int64_t *part_ends;   /* [n_parts], rising */
-    uint32_t steps;             /* COUNTER: 1: the number of the step, and count; 0: count */
-    struct cell__sym count;     /* COUNTER; of a bool nothing: not the last step */
-    bool is_turned;             /* ROWS, LIST: its steps are the other way round (turned.c) */
-    uint32_t turned;            /* along which atom */
-    bool is_by_slice;           /* a Slice by -1 has said which way round they are */
+    int32_t steps; /* COUNTER: 1: the number of the step, and count; 0: count; -1: count, less that
+                      number */
+    struct cell__sym count; /* COUNTER; of a bool nothing: not the last step */
+    bool is_turned;         /* ROWS, LIST: its steps are the other way round (turned.c) */
+    uint32_t turned;        /* along which atom */
+    bool is_by_slice;       /* a Slice by -1 has said which way round they are */
     uint32_t order; /* ROWS, LIST: its rows are sorted so; 0: they are not. ORDER: which it is */
     bool is_back;   /* ORDER: where rows stood before */
     uint32_t row;   /* ROWS, LIST, once lowered: its row expression */

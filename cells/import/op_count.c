@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-/* steps (0 or 1) times the number of the step, and sym. */
+/* steps (0, 1 or -1) times the number of the step, and sym. */
 struct count {
     int32_t steps;
     struct cell__sym sym;
@@ -40,9 +40,38 @@ static bool compares(const struct cell__node *node)
 
 static bool moves(const struct cell__node *node)
 {
-    static const char *const names[] = {"Add",       "Sub",      "Cast", "Squeeze",
-                                        "Unsqueeze", "Identity", NULL};
+    static const char *const names[] = {"Add",      "Sub", "Cast",  "Squeeze", "Unsqueeze",
+                                        "Identity", "Neg", "Floor", "Ceil",    NULL};
     return is_one(node, names);
+}
+
+/* 1 or -1, where a constant is that number; else 0. */
+static int32_t sign_of(const struct cell__value *value)
+{
+    float real = 0.0f;
+    if (value->kind != CELL__CONST || value->tensor.count != 1 || value->tensor.syms != NULL) {
+        return 0;
+    }
+    if (value->dtype == CELL__F32) {
+        memcpy(&real, value->tensor.data, sizeof(real));
+    } else if (value->dtype == CELL__I64 || value->dtype == CELL__I32) {
+        const int64_t number = cell__tensor_sym(&value->tensor, 0).add;
+        real = number == 1 || number == -1 ? (float)number : 0.0f;
+    }
+    return real >= 1.0f && real <= 1.0f ? 1 : real >= -1.0f && real <= -1.0f ? -1 : 0;
+}
+
+/* Of a count times, or divided by, 1 or -1, which operand that is; NONE: it is another. A loop over
+ * range(n - 1, -1, -1) does that. */
+static uint32_t sign_operand(struct cell__import *im, const struct cell__node *node)
+{
+    static const char *const names[] = {"Mul", "Div", NULL};
+    for (uint32_t i = 2; i-- > 0 && is_one(node, names) && node->n_inputs == 2;) {
+        if (sign_of(cell__input(im, node, i)) != 0 && (i == 1 || node->op->name[0] == 'M')) {
+            return i;
+        }
+    }
+    return CELL__NONE;
 }
 
 bool cell__is_count(struct cell__import *im, const struct cell__node *node)
@@ -65,7 +94,8 @@ bool cell__is_count(struct cell__import *im, const struct cell__node *node)
                                   cell__input(im, node, 0)->tensor.syms != NULL &&
                                   cell__attr_int(im, node, "to", 0, &to) == BASE_OK &&
                                   to == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
-    return is_size_as_float || (is_counted && moves(node)) ||
+    const bool is_signed = is_counted && sign_operand(im, node) != CELL__NONE;
+    return is_size_as_float || (is_counted && moves(node)) || is_signed ||
            ((is_counted || is_const) && compares(node));
 }
 
@@ -75,8 +105,22 @@ bool cell__is_step(const struct cell__value *value)
            cell__sym_is_number(&value->count) && value->count.add == 0;
 }
 
+bool cell__is_step_from_end(struct cell__import *im, const struct cell__value *value,
+                            const struct cell__axis *time)
+{
+    const struct cell__sym one = cell__sym_number(1);
+    const struct cell__sym size = cell__sym_of_axis(im, time);
+    struct cell__sym last;
+    if (value->kind != CELL__COUNTER || value->steps != -1) {
+        return false;
+    }
+    return (cell__sym_is_number(&value->count) && value->count.add == -1) ||
+           (cell__sym_compute(im, '-', &size, &one, &last) &&
+            cell__sym_equal(im, &value->count, &last) == 1);
+}
+
 void cell__set_count(struct cell__import *im, const struct cell__node *node, uint32_t i,
-                     enum cell__dtype dtype, uint32_t steps, const struct cell__sym *sym)
+                     enum cell__dtype dtype, int32_t steps, const struct cell__sym *sym)
 {
     if (cell__has_output(node, i)) {
         struct cell__value *value = cell__output(im, node, i);
@@ -98,7 +142,7 @@ static enum base_status count_of(struct cell__import *im, const struct cell__nod
         return cell__refuse(im, "computes with whether this is the last step");
     }
     if (value->kind == CELL__COUNTER) {
-        *out = (struct count){.steps = (int32_t)value->steps, .sym = value->count};
+        *out = (struct count){.steps = value->steps, .sym = value->count};
         return BASE_OK;
     }
     if (value->dtype != CELL__F32) {
@@ -126,14 +170,23 @@ static enum base_status combine(struct cell__import *im, char sign, const struct
                                   "step this way");
 }
 
-/* Add, Sub, and what leaves a number as it is. */
+/* Add, Sub, Neg, and what leaves a number as it is: all numbers are integers. */
 static enum base_status infer_number(struct cell__import *im, struct cell__node *node)
 {
     struct count a;
     struct count b;
     enum cell__dtype dtype = cell__input(im, node, 0)->dtype;
-    BASE_TRY(count_of(im, node, 0, &a));
+    const struct count none = {.sym = cell__sym_number(0)};
+    const uint32_t sign = sign_operand(im, node);
     const bool is_sum = strcmp(node->op->name, "Add") == 0;
+    const bool is_turned = sign != CELL__NONE ? sign_of(cell__input(im, node, sign)) < 0
+                                              : strcmp(node->op->name, "Neg") == 0;
+    dtype = sign == 0 ? cell__input(im, node, 1)->dtype : dtype;
+    BASE_TRY(count_of(im, node, sign == 0 ? 1 : 0, &a));
+    if (is_turned) {
+        b = a;
+        BASE_TRY(combine(im, '-', &none, &b, &a));
+    }
     if (is_sum || strcmp(node->op->name, "Sub") == 0) {
         BASE_TRY(count_of(im, node, 1, &b));
         const struct count left = a;
@@ -143,10 +196,10 @@ static enum base_status infer_number(struct cell__import *im, struct cell__node 
         BASE_TRY(cell__attr_int(im, node, "to", 0, &to));
         BASE_TRY(cell__dtype_of(im, to, "the result", &dtype));
     }
-    if (a.steps < 0 || a.steps > 1 || dtype == CELL__BOOL) {
+    if (a.steps < -1 || a.steps > 1 || dtype == CELL__BOOL) {
         return cell__refuse(im, "computes with the number of the step");
     }
-    cell__set_count(im, node, 0, dtype, (uint32_t)a.steps, &a.sym);
+    cell__set_count(im, node, 0, dtype, a.steps, &a.sym);
     return BASE_OK;
 }
 

@@ -163,7 +163,7 @@ enum base_status cell__infer_gather(struct cell__import *im, struct cell__node *
     const struct cell__value *data = cell__input(im, node, 0);
     const struct cell__value *index = cell__input(im, node, 1);
     struct pick pick;
-    if (cell__is_step(index)) {
+    if (index->kind == CELL__COUNTER && (cell__is_step(index) || index->steps < 0)) {
         int64_t axis = 0;
         BASE_TRY(cell__attr_int(im, node, "axis", 0, &axis));
         return cell__infer_element(im, node, axis);

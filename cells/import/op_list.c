@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-/* Output 0: the tensor without one axis, whose steps the Loop around the node counts. */
+/* Output 0: the tensor without one axis, whose steps the Loop around the node counts, up or down.
+ */
 static enum base_status set_element(struct cell__import *im, const struct cell__node *node,
                                     const struct cell__value *whole, uint32_t axis)
 {
@@ -14,9 +15,13 @@ static enum base_status set_element(struct cell__import *im, const struct cell__
     if (node->scan == CELL__NONE) {
         return cell__refuse(im, "by the number of the step, outside of a Loop's body");
     }
-    BASE_TRY(cell__axis_unite(im, &whole->shape.axes[axis], &im->recurrents[node->scan].time,
-                              "the axis of the steps"));
-    cell__recurrent_takes(im, node->scan, whole);
+    const struct cell__value *number = cell__input(im, node, 1);
+    const struct cell__axis *time = &im->recurrents[node->scan].time;
+    BASE_TRY(cell__axis_unite(im, &whole->shape.axes[axis], time, "the axis of the steps"));
+    if (!cell__is_step(number) && !cell__is_step_from_end(im, number, time)) {
+        return cell__refuse(im, "by anything but the number of the step, from either end");
+    }
+    cell__recurrent_takes(im, node->scan, whole, !cell__is_step(number));
     for (uint32_t k = 0; k < shape.rank; k++) {
         shape.axes[k] = whole->shape.axes[k < axis ? k : k + 1];
     }
@@ -181,7 +186,7 @@ enum base_status cell__infer_list_at(struct cell__import *im, struct cell__node 
         return cell__infer_pick(im, node, list->list_axis);
     }
     if (list->kind != CELL__LIST || list->list_axis == CELL__NONE ||
-        !cell__is_step(cell__input(im, node, 1))) {
+        cell__input(im, node, 1)->kind != CELL__COUNTER) {
         return cell__refuse(im, "anything but a sequence by the number of the step");
     }
     return set_element(im, node, list, list->list_axis);
@@ -224,9 +229,16 @@ enum base_status cell__infer_list_insert(struct cell__import *im, struct cell__n
     const struct cell__value *list = cell__input(im, node, 0);
     const struct cell__value *element = cell__input(im, node, 1);
     if (list->kind != CELL__LIST || list->list_axis != CELL__NONE || node->scan == CELL__NONE ||
-        element->kind != CELL__ROWS || cell__has_input(node, 2)) {
-        return cell__refuse(im, "anything but a step's tensor, at the end of a sequence that a "
+        element->kind != CELL__ROWS) {
+        return cell__refuse(im, "anything but a step's tensor, at an end of a sequence that a "
                                 "Loop carries");
+    }
+    if (cell__has_input(node, 2)) { // op_scan.c asks whether it has
+        struct cell__list at;
+        BASE_TRY(cell__tensor_ints(im, cell__input(im, node, 2), "position", &at));
+        if (at.n != 1 || at.at[0] != 0) {
+            return cell__refuse(im, "at a place that is neither the first nor the last");
+        }
     }
     if (element->dtype != list->dtype) {
         return cell__invalid(im, "the sequence is of another type");

@@ -57,10 +57,15 @@ static enum base_status loop_time(struct cell__import *im, const struct cell__no
         return condition_time(im, node, out);
     }
     const struct cell__value *trips = cell__input(im, node, 0);
-    if (trips->kind != CELL__CONST || trips->dtype != CELL__I64 || trips->tensor.count != 1) {
+    const bool is_count =
+        trips->kind == CELL__COUNTER && trips->steps == 0; // of range(n - 1, -1, -1)
+    if (!is_count && (trips->kind != CELL__CONST || trips->tensor.count != 1)) {
         return cell__refuse(im, "a number of steps that is not the size of an axis");
     }
-    struct cell__sym sym = cell__tensor_sym(&trips->tensor, 0);
+    if (trips->dtype != CELL__I64) {
+        return cell__refuse(im, "a number of steps that is not the size of an axis");
+    }
+    struct cell__sym sym = is_count ? trips->count : cell__tensor_sym(&trips->tensor, 0);
     return cell__sym_axis(im, &sym, out);
 }
 

@@ -46,10 +46,10 @@ static bool is_state(const struct cell__recurrent *scan, uint32_t i, uint32_t *s
 }
 
 void cell__recurrent_takes(struct cell__import *im, uint32_t number,
-                           const struct cell__value *sequence)
+                           const struct cell__value *sequence, bool is_from_end)
 {
     struct cell__recurrent *recurrent = &im->recurrents[number];
-    const bool is_turned = cell__is_turned_along(im, sequence, &recurrent->time);
+    const bool is_turned = cell__is_turned_along(im, sequence, &recurrent->time) != is_from_end;
     recurrent->takes_forward = recurrent->takes_forward || !is_turned;
     recurrent->takes_turned = recurrent->takes_turned || is_turned;
 }
@@ -209,7 +209,7 @@ enum base_status cell__infer_scan(struct cell__import *im, struct cell__node *no
     cell__scan_choose_batch(im, node, &scan);
     BASE_TRY(cell__recurrent_new(im, node, &scan));
     for (uint32_t i = scan.n_carried; i < node->n_inputs; i++) {
-        cell__recurrent_takes(im, node->recurrent, cell__input(im, node, i));
+        cell__recurrent_takes(im, node->recurrent, cell__input(im, node, i), false);
     }
     return BASE_OK;
 }
@@ -416,6 +416,26 @@ static enum base_status end_turned(struct cell__import *im, const struct cell__n
     return BASE_OK;
 }
 
+/* Lists to which each step adds an element in front are the other way round, too. */
+static enum base_status end_in_front(struct cell__import *im, const struct cell__node *node,
+                                     const struct cell__recurrent *scan)
+{
+    for (uint32_t i = 0; i < scan->n_carried; i++) {
+        const struct cell__value *grown = cell__input(im, node, cell__scan_end_first(scan) + i);
+        struct cell__value *out = cell__has_output(node, i) ? cell__output(im, node, i) : NULL;
+        if (out == NULL || out->kind != CELL__LIST ||
+            !cell__has_input(&im->nodes[grown->node], 2)) {
+            continue;
+        }
+        if (scan->time.n != 1) {
+            return cell__refuse(im, "turns round several axes");
+        }
+        out->is_turned = !out->is_turned;
+        out->turned = scan->time.atoms[0];
+    }
+    return BASE_OK;
+}
+
 static enum base_status check_end(struct cell__import *im, const struct cell__node *node,
                                   const struct cell__recurrent *scan)
 {
@@ -460,7 +480,8 @@ enum base_status cell__infer_scan_end(struct cell__import *im, struct cell__node
     for (uint32_t k = 0; k < n_outputs; k++) {
         BASE_TRY(end_output(im, node, k, scan));
     }
-    return scan->takes_turned ? end_turned(im, node, scan) : BASE_OK;
+    BASE_TRY(scan->takes_turned ? end_turned(im, node, scan) : BASE_OK);
+    return end_in_front(im, node, scan);
 }
 
 /* The row of a state's next value. */

@@ -238,7 +238,7 @@ static const struct cell__operator operators[] = {
      "a part of the features"},
     {"SequenceEmpty", 0, 0, 1, " dtype ", cell__infer_list_empty, NULL, "carried by a Loop"},
     {"SequenceInsert", 2, 3, 1, " ", cell__infer_list_insert, cell__lower_list_insert,
-     "at the end, once a step of a Loop"},
+     "at the end or in front, once a step of a Loop"},
     {"SequenceLength", 1, 1, 1, " ", cell__infer_list_length, NULL, "folded"},
     {"Shape", 1, 1, 1, " start end ", cell__infer_shape, NULL, "folded, batch and time as symbols"},
     {"Sigmoid", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},

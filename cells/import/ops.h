@@ -114,10 +114,13 @@ cell__op_fn cell__infer_constant_of_shape, cell__lower_constant_of_shape;
 bool cell__is_count(struct cell__import *im, const struct cell__node *node);
 cell__op_fn cell__infer_count;
 bool cell__is_step(const struct cell__value *value);
+/* The last step's number, less that of the step: along an axis of so many. */
+bool cell__is_step_from_end(struct cell__import *im, const struct cell__value *value,
+                            const struct cell__axis *time);
 /* Whether the node computes with floats of which some are sizes of axes. */
 bool cell__takes_counts(struct cell__import *im, const struct cell__node *node);
 void cell__set_count(struct cell__import *im, const struct cell__node *node, uint32_t i,
-                     enum cell__dtype dtype, uint32_t steps, const struct cell__sym *sym);
+                     enum cell__dtype dtype, int32_t steps, const struct cell__sym *sym);
 /* walk.c: output i is nothing; a fault when it is needed */
 enum base_status cell__leave_out(struct cell__import *im, const struct cell__node *node, uint32_t i,
                                  const char *why);
@@ -211,9 +214,9 @@ enum base_status cell__row_in_pairs(struct cell__import *im, const struct cell__
 bool cell__row_is_mirror(const struct cell__import *im, uint32_t row);
 /* Whether one time runs along two of the axes, which no row can say. */
 bool cell__shape_has_twice(const struct cell__import *im, const struct cell__shape *shape);
-/* That recurrent node `number` takes a sequence step by step. */
+/* That recurrent node `number` takes a sequence step by step, or is_from_end: from the last on. */
 void cell__recurrent_takes(struct cell__import *im, uint32_t number,
-                           const struct cell__value *sequence);
+                           const struct cell__value *sequence, bool is_from_end);
 /* op_scan.c: a Scan is two nodes, before and behind those of its body */
 cell__op_fn cell__infer_scan, cell__lower_scan;
 cell__op_fn cell__infer_scan_end, cell__lower_scan_end;
