@@ -19,6 +19,7 @@
 
 /* The Loop's body, and the tensor that it carries. */
 struct assignment {
+    struct cell__import *im;
     const Onnx__GraphProto *body;
     const char *step;    /* the number of the step */
     const char *carried; /* by what name it comes in */
@@ -45,14 +46,58 @@ static bool is_op(const Onnx__NodeProto *node, const char *op, size_t inputs)
     return node != NULL && strcmp(node->op_type, op) == 0 && node->n_input >= inputs;
 }
 
-/* What a value is made of by these operators alone, of each its first operand. ops: ends with NULL.
- */
-static const char *look_through(const Onnx__GraphProto *graph, const char *name,
+static bool is_integer_outside(const struct assignment *a, const char *name, int64_t wanted)
+{
+    uint32_t v = 0;
+    if (cell__value_named(a->im, name, &v) != BASE_OK) {
+        return false;
+    }
+    const struct cell__value *value = &a->im->values[v];
+    return value->kind == CELL__CONST && value->dtype == CELL__I64 && value->tensor.count == 1 &&
+           value->tensor.syms == NULL && cell__tensor_sym(&value->tensor, 0).add == wanted;
+}
+
+/* A constant of one integer, of the body or of what is outside. */
+static bool is_integer(const struct assignment *a, const char *name, int64_t wanted)
+{
+    const struct cell__node constant = {.proto = made_by(a->body, name)};
+    int64_t is = wanted - 1;
+    if (is_op(constant.proto, "Unsqueeze", 1)) { // of what is outside
+        return made_by(a->body, constant.proto->input[0]) == NULL &&
+               is_integer_outside(a, constant.proto->input[0], wanted);
+    }
+    if (constant.proto == NULL) {
+        return is_integer_outside(a, name, wanted);
+    }
+    const bool is_constant = is_op(constant.proto, "Constant", 0);
+    const Onnx__AttributeProto *value = is_constant ? cell__attr(&constant, "value") : NULL;
+    const Onnx__TensorProto *tensor = value == NULL ? NULL : value->t;
+    if (tensor != NULL && tensor->data_type == ONNX__TENSOR_PROTO__DATA_TYPE__INT64) {
+        if (tensor->n_int64_data == 1) {
+            is = tensor->int64_data[0];
+        } else if (tensor->raw_data.len == sizeof(is)) {
+            memcpy(&is, tensor->raw_data.data, sizeof(is));
+        }
+    }
+    return is == wanted;
+}
+
+/* All of an axis, from its first element on. */
+static bool is_whole_slice(const struct assignment *a, const Onnx__NodeProto *node)
+{
+    return is_op(node, "Slice", 4) && is_integer(a, node->input[1], 0) &&
+           is_integer(a, node->input[2], INT64_MAX) &&
+           (node->n_input < 5 || is_integer(a, node->input[4], 1));
+}
+
+/* What a value is made of by these operators alone, of each its first operand, and by slices that
+ * are whole. ops: ends with NULL. */
+static const char *look_through(const struct assignment *a, const char *name,
                                 const char *const *ops)
 {
     for (uint32_t n = 0; n < LOOK_MAX; n++) {
-        const Onnx__NodeProto *node = made_by(graph, name);
-        bool is_one = false;
+        const Onnx__NodeProto *node = made_by(a->body, name);
+        bool is_one = is_whole_slice(a, node);
         for (const char *const *op = ops; *op != NULL; op++) {
             is_one = is_one || is_op(node, *op, 1);
         }
@@ -64,30 +109,12 @@ static const char *look_through(const Onnx__GraphProto *graph, const char *name,
     return name;
 }
 
-/* A Constant of the body that is one integer. */
-static bool is_integer(const Onnx__GraphProto *graph, const char *name, int64_t wanted)
-{
-    const struct cell__node constant = {.proto = made_by(graph, name)};
-    const bool is_constant = is_op(constant.proto, "Constant", 0);
-    const Onnx__AttributeProto *value = is_constant ? cell__attr(&constant, "value") : NULL;
-    const Onnx__TensorProto *tensor = value == NULL ? NULL : value->t;
-    int64_t is = wanted - 1;
-    if (tensor != NULL && tensor->data_type == ONNX__TENSOR_PROTO__DATA_TYPE__INT64) {
-        if (tensor->n_int64_data == 1) {
-            is = tensor->int64_data[0];
-        } else if (tensor->raw_data.len == sizeof(is)) {
-            memcpy(&is, tensor->raw_data.data, sizeof(is));
-        }
-    }
-    return is == wanted;
-}
-
 /* -1 times the number of the step. */
 static bool is_negative_step(const struct assignment *a, const char *name)
 {
     const Onnx__NodeProto *node = made_by(a->body, name);
     return is_op(node, "Mul", 2) && strcmp(node->input[0], a->step) == 0 &&
-           is_integer(a->body, node->input[1], -1);
+           is_integer(a, node->input[1], -1);
 }
 
 /* What the step's number is taken from, where the value is that: last - step, last + -1 * step. */
@@ -115,12 +142,12 @@ static bool is_whole(const struct assignment *a, const char *name, uint32_t k)
 {
     static const char *const same[] = {"Cast", "Squeeze", "Unsqueeze", "Identity", NULL};
     const Onnx__NodeProto *range = made_by(a->body, name);
-    if (!is_op(range, "Range", 3) || !is_integer(a->body, range->input[0], 0) ||
-        !is_integer(a->body, range->input[2], 1)) {
+    if (!is_op(range, "Range", 3) || !is_integer(a, range->input[0], 0) ||
+        !is_integer(a, range->input[2], 1)) {
         return false;
     }
-    const Onnx__NodeProto *size = made_by(a->body, look_through(a->body, range->input[1], same));
-    if (!is_op(size, "Gather", 2) || !is_integer(a->body, size->input[1], k)) {
+    const Onnx__NodeProto *size = made_by(a->body, look_through(a, range->input[1], same));
+    if (!is_op(size, "Gather", 2) || !is_integer(a, size->input[1], k)) {
         return false;
     }
     const Onnx__NodeProto *shape = made_by(a->body, size->input[0]);
@@ -136,10 +163,10 @@ static bool find_axis(struct assignment *a, const char *indices)
     bool has_step = false;
     if (!is_op(concat, "Concat", 1)) {
         a->axis = 0;
-        return is_of_step(a, look_through(a->body, indices, spread));
+        return is_of_step(a, look_through(a, indices, spread));
     }
     for (uint32_t k = 0; k < concat->n_input && k < CELL_RANK_MAX; k++) {
-        const char *of = look_through(a->body, concat->input[k], spread);
+        const char *of = look_through(a, concat->input[k], spread);
         const bool is_step = !has_step && is_of_step(a, of);
         if (!is_step && !is_whole(a, of, k)) {
             return false;
@@ -154,14 +181,16 @@ static bool find_axis(struct assignment *a, const char *indices)
 static bool find_result(struct assignment *a, const char *updates)
 {
     static const char *const same[] = {"Identity", "Reshape", NULL};
+    static const char *const whole[] = {"Identity", NULL};
     static const char *const scalar[] = {"Identity", "Cast", "Squeeze", "Unsqueeze", NULL};
-    const Onnx__NodeProto *expand = made_by(a->body, look_through(a->body, updates, same));
+    const Onnx__NodeProto *expand = made_by(a->body, look_through(a, updates, same));
     const Onnx__NodeProto *shape =
         is_op(expand, "Expand", 2) ? made_by(a->body, expand->input[1]) : NULL;
     const Onnx__NodeProto *place =
-        is_op(shape, "Shape", 1) ? made_by(a->body, shape->input[0]) : NULL;
-    if (!is_op(place, "Gather", 2) || strcmp(place->input[0], a->carried) != 0 ||
-        strcmp(look_through(a->body, place->input[1], scalar), a->index) != 0) {
+        is_op(shape, "Shape", 1) ? made_by(a->body, look_through(a, shape->input[0], whole)) : NULL;
+    if (!is_op(place, "Gather", 2) ||
+        strcmp(look_through(a, place->input[0], whole), a->carried) != 0 ||
+        strcmp(look_through(a, place->input[1], scalar), a->index) != 0) {
         return false;
     }
     a->result = expand->input[0];
@@ -169,20 +198,21 @@ static bool find_result(struct assignment *a, const char *updates)
 }
 
 /* Carried value number k, where each step assigns to it. */
-static bool find(const Onnx__GraphProto *body, uint32_t k, struct assignment *a)
+static bool find(struct cell__import *im, const Onnx__GraphProto *body, uint32_t k,
+                 struct assignment *a)
 {
     static const char *const same[] = {"Identity", NULL};
     const Onnx__ValueInfoProto *in = body->input[k + 2];
     const Onnx__ValueInfoProto *out = body->output[k + 1];
     *a = (struct assignment){
-        .body = body, .step = body->input[0]->name, .carried = in->name, .number = k};
+        .im = im, .body = body, .step = body->input[0]->name, .carried = in->name, .number = k};
     if (a->step == NULL || a->carried == NULL || out->name == NULL) {
         return false;
     }
-    const Onnx__NodeProto *scatter = made_by(body, look_through(body, out->name, same));
+    const Onnx__NodeProto *scatter = made_by(body, look_through(a, out->name, same));
     return is_op(scatter, "ScatterND", 3) && scatter->n_attribute == 0 &&
-           strcmp(look_through(body, scatter->input[0], same), a->carried) == 0 &&
-           find_axis(a, look_through(body, scatter->input[1], same)) &&
+           strcmp(look_through(a, scatter->input[0], same), a->carried) == 0 &&
+           find_axis(a, look_through(a, scatter->input[1], same)) &&
            find_result(a, scatter->input[2]);
 }
 
@@ -406,7 +436,7 @@ const Onnx__GraphProto *cell__write_assigned(struct cell__import *im, const Onnx
         return NULL;
     }
     for (uint32_t k = 0; k + 2 < loop->n_input; k++) {
-        if (loop->output[k][0] != '\0' && find(body, k, &a) &&
+        if (loop->output[k][0] != '\0' && find(im, body, k, &a) &&
             is_float_tensor(im, loop->input[k + 2])) {
             const bool is_written =
                 cell__writer_begin(&w, im, loop) == BASE_OK && write_all(&w, &a) == BASE_OK;

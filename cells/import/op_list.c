@@ -35,7 +35,8 @@ enum base_status cell__infer_element(struct cell__import *im, const struct cell_
     const struct cell__value *whole = cell__input(im, node, 0);
     uint32_t axis = 0;
     if (whole->kind != CELL__ROWS) {
-        return cell__refuse(im, "takes from a constant by the number of the step");
+        return cell__refuse(
+            im, "takes from a constant, or from a sequence of tensors, by the number of the step");
     }
     BASE_TRY(cell__axis_index(im, attribute, whole->shape.rank, &axis));
     return set_element(im, node, whole, axis);

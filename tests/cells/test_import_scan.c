@@ -355,7 +355,7 @@ START_TEST(test_loops_that_are_no_chains_are_refused)
     changed_expect(BASE_UNIMPLEMENTED, "Loop (node", "not every step adds one element");
     begin_loop("loop_lstm_cell"); // a state takes the place of the sequence
     changed_rename(&loop()->input[4], "h");
-    changed_expect(BASE_UNIMPLEMENTED, "SequenceInsert (node", "at the end of a sequence");
+    changed_expect(BASE_UNIMPLEMENTED, "SequenceInsert (node", "at an end of a sequence");
     begin_loop("loop_lstm_cell");
     changed_rename(&changed_node(changed_model()->graph, "ConcatFromSequence")->input[0], "h");
     changed_expect(BASE_UNIMPLEMENTED, "ConcatFromSequence (node", "no Loop has collected");

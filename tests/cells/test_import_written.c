@@ -499,6 +499,65 @@ START_TEST(test_functions_and_norms)
 }
 END_TEST
 
+/* ---- Blocks of places -------------------------------------------------------------------------
+ */
+
+enum { CHANNELS = 8, ROWS = 4, COLS = 6, BLOCK = 2 };
+
+/* Where element [channel, row, column] of the result of an operator on a picture comes from. */
+static uint32_t from_channels(const char *mode, uint32_t channel, uint32_t row, uint32_t col)
+{
+    const uint32_t of_block = row % BLOCK * BLOCK + col % BLOCK;
+    const uint32_t channels = CHANNELS / (BLOCK * BLOCK);
+    const uint32_t from = strcmp(mode, "CRD") == 0 ? channel * BLOCK * BLOCK + of_block
+                                                   : of_block * channels + channel;
+    return (from * ROWS + row / BLOCK) * COLS + col / BLOCK;
+}
+
+static uint32_t from_places(uint32_t channel, uint32_t row, uint32_t col)
+{
+    const uint32_t of_block = channel / CHANNELS;
+    return (channel % CHANNELS * ROWS + row * BLOCK + of_block / BLOCK) * COLS + col * BLOCK +
+           of_block % BLOCK;
+}
+
+/* Of what a row makes of v, as a picture. */
+START_TEST(test_blocks_of_channels_are_places)
+{
+    static const char *const modes[] = {"DCR", "CRD", NULL};
+    const char *mode = modes[_i];
+    const int64_t shape[] = {0, CHANNELS, ROWS, COLS};
+    const struct sum sum = read_sum("v c4824", "bd,dgi->bgi");
+    double picture[BATCH * CHANNELS * ROWS * COLS] = {0};
+    begin(17);
+    add_up(&sum, picture);
+    onnx_set_string(&builder, onnx_node(&builder, "Einsum", "v c4824", "flat"), "equation",
+                    "bd,dgi->bgi");
+    onnx_constant(&builder, "shape", onnx_ints(&builder, 1, 4, shape));
+    (void)onnx_node(&builder, "Reshape", "flat shape", "picture");
+    Onnx__NodeProto *node =
+        onnx_node(&builder, mode == NULL ? "SpaceToDepth" : "DepthToSpace", "picture", "o");
+    onnx_set_int(&builder, node, "blocksize", BLOCK);
+    if (mode != NULL) {
+        onnx_set_string(&builder, node, "mode", mode);
+    }
+    struct replay_tensor got = answer();
+    const uint32_t rows = mode == NULL ? ROWS / BLOCK : ROWS * BLOCK;
+    const uint32_t cols = mode == NULL ? COLS / BLOCK : COLS * BLOCK;
+    const uint32_t each = CHANNELS * ROWS * COLS;
+    ck_assert_uint_eq(got.count, BATCH * each);
+    for (uint32_t e = 0; e < got.count; e++) {
+        const uint32_t col = e % cols;
+        const uint32_t row = e / cols % rows;
+        const uint32_t channel = e % each / cols / rows;
+        const uint32_t from =
+            mode == NULL ? from_places(channel, row, col) : from_channels(mode, channel, row, col);
+        util_assert_close(got.data[e], picture[e / each * each + from], 1e-6, 1e-6);
+    }
+    base_free(got.data);
+}
+END_TEST
+
 START_TEST(test_sums_and_means)
 {
     static const char *const operands[] = {"y", "y z", "y z y", "y c4 z"};
@@ -687,6 +746,7 @@ int main(void)
     tcase_add_test(tcase, test_equations_that_are_refused);
     tcase_add_loop_test(tcase, test_functions_and_norms, 0,
                         (int)(sizeof(functions) / sizeof(functions[0])));
+    tcase_add_loop_test(tcase, test_blocks_of_channels_are_places, 0, 3);
     tcase_add_test(tcase, test_sums_and_means);
     tcase_add_loop_test(tcase, test_logarithms_of_sums, 0, 8);
     tcase_add_test(tcase, test_what_cannot_be_written_out);

@@ -49,6 +49,16 @@ class Plain(Frames):
         super().__init__(nn.Sequential(block(1, 3, 3, padding=1), pool, block(3, 4, 3), nn.AdaptiveAvgPool2d(1)), 4)
 
 
+class Shuffled(Frames):
+    """frames of a quarter of the places and four times the channels (PixelUnshuffle), a convolution, and back (PixelShuffle)"""
+
+    frame_shape = (2, 6, 8)
+
+    def __init__(self):
+        frame = nn.Sequential(nn.PixelUnshuffle(2), nn.Conv2d(8, 4, 3), nn.Tanh(), nn.PixelShuffle(2))
+        super().__init__(frame, 8)
+
+
 class Strided(Frames):
     """strides and paddings that differ along both axes, kernels of even size; all that is left as features"""
 
@@ -241,6 +251,7 @@ MODULES = {
     "frames_mixed": Mixed,
     "frames_pooled": Pooled,
     "frames_residual": Residual,
+    "frames_shuffled": Shuffled,
     "frames_steps": ConvSteps,
     "frames_strided": Strided,
 }

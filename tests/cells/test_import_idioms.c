@@ -1,0 +1,173 @@
+/* Ways in which people write loops over time (tools/train/loop_idioms.py): what of them is no loop
+ * over all steps, or takes parts that there are not, is refused. What they compute,
+ * test_import_exports compares. */
+#include "tests/cells/changed.h"
+#include "tests/util.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const Onnx__GraphProto *begin(const char *name)
+{
+    char relative[UTIL_PATH_BYTES];
+    snprintf(relative, sizeof(relative), "tests/data/onnx/%s/model.onnx", name);
+    return changed_begin(relative)->graph;
+}
+
+/* The body of the nth Loop. */
+static const Onnx__GraphProto *body_of(const Onnx__GraphProto *graph, uint32_t nth)
+{
+    for (size_t i = 0; i < graph->n_node; i++) {
+        if (strcmp(graph->node[i]->op_type, "Loop") == 0 && nth-- == 0) {
+            return changed_attribute(graph->node[i], "body")->g;
+        }
+    }
+    ck_abort_msg("so many Loops there are not");
+    return NULL;
+}
+
+static Onnx__NodeProto *node_of(const Onnx__GraphProto *graph, const char *op, uint32_t nth)
+{
+    for (size_t i = 0; i < graph->n_node; i++) {
+        if (strcmp(graph->node[i]->op_type, op) == 0 && nth-- == 0) {
+            return graph->node[i];
+        }
+    }
+    ck_abort_msg("so many nodes %s there are not", op);
+    return NULL;
+}
+
+/* The integer of the Constant that makes a value. */
+static int64_t *integer_of(const Onnx__GraphProto *graph, const char *name)
+{
+    for (size_t i = 0; i < graph->n_node; i++) {
+        const Onnx__NodeProto *node = graph->node[i];
+        if (strcmp(node->op_type, "Constant") == 0 && strcmp(node->output[0], name) == 0) {
+            Onnx__TensorProto *tensor = changed_attribute(node, "value")->t;
+            ck_assert_uint_ge(tensor->raw_data.len, sizeof(int64_t));
+            return (int64_t *)(void *)tensor->raw_data.data;
+        }
+    }
+    ck_abort_msg("no Constant makes %s", name);
+    return NULL;
+}
+
+static void set_integer(const Onnx__GraphProto *graph, const char *name, int64_t value)
+{
+    memcpy(integer_of(graph, name), &value, sizeof(value));
+}
+
+/* ---- Assigned step by step --------------------------------------------------------------------
+ */
+
+/* A tensor of which not every element is assigned to keeps what it had. */
+START_TEST(test_parts_that_are_assigned_are_refused)
+{
+    const Onnx__GraphProto *graph = begin("loop_both_ways-ts1.13-op17");
+    const Onnx__NodeProto *range = node_of(body_of(graph, 0), "Range", 0);
+    set_integer(body_of(graph, 0), range->input[0], 1); // not the batch's first
+    changed_expect(BASE_UNIMPLEMENTED, "(node", "batch or time axis");
+    graph = begin("loop_both_ways-ts1.13-op17");
+    range = node_of(body_of(graph, 0), "Range", 0);
+    set_integer(body_of(graph, 0), range->input[2], 2); // every other one
+    changed_expect(BASE_UNIMPLEMENTED, "(node", "batch or time axis");
+    graph = begin("loop_both_ways-ts1.13-op17"); // as many as another axis has
+    range = node_of(body_of(graph, 1), "Range", 1);
+    changed_rename(&range->input[1], node_of(body_of(graph, 1), "Range", 0)->input[1]);
+    changed_expect(BASE_UNIMPLEMENTED, "(node", "the number of the step");
+    graph = begin("loop_both_ways-ts1.13-op17"); // added to what was there
+    changed_add_ints(node_of(body_of(graph, 0), "ScatterND", 0), "reduction", 1,
+                     (const int64_t[]){1});
+    changed_expect(BASE_UNIMPLEMENTED, "(node", "the number of the step");
+}
+END_TEST
+
+/* As many steps as the tensor has, from one end of it to the other. */
+START_TEST(test_other_numbers_of_steps_are_refused)
+{
+    const Onnx__GraphProto *graph = begin("loop_both_ways-ts1.13-op17"); // the batch twice
+    const Onnx__NodeProto *sizes = node_of(graph, "Concat", 1);
+    changed_rename(&sizes->input[1], sizes->input[0]);
+    changed_expect(BASE_UNIMPLEMENTED, "Loop", "");
+    graph = begin("loop_both_ways-ts1.13-op17"); // from one behind the last
+    const Onnx__NodeProto *index = node_of(body_of(graph, 1), "Add", 0);
+    changed_rename(&index->input[0], node_of(graph, "Sub", 0)->input[0]);
+    changed_expect(BASE_UNIMPLEMENTED, "Gather (node", "from either end");
+    graph = begin("loop_both_ways-ts1.13-op17"); // what is assigned to is read
+    const Onnx__GraphProto *body = body_of(graph, 1);
+    changed_rename(&node_of(body, "Gather", 1)->input[0], body->input[3]->name);
+    changed_expect(BASE_UNIMPLEMENTED, "Gather (node", "a sequence of tensors");
+}
+END_TEST
+
+/* The sizes of the parts of split(). */
+static const char *sizes_of(const Onnx__GraphProto *graph)
+{
+    return node_of(body_of(graph, 0), "SplitToSequence", 1)->input[1];
+}
+
+/* ---- Lists ------------------------------------------------------------------------------------
+ */
+
+START_TEST(test_elements_go_to_an_end_of_a_list)
+{
+    const Onnx__GraphProto *graph = begin("loop_down-ts1.13-op17");
+    set_integer(graph, node_of(body_of(graph, 0), "SequenceInsert", 0)->input[2], 1);
+    changed_expect(BASE_UNIMPLEMENTED, "SequenceInsert (node", "neither the first nor the last");
+}
+END_TEST
+
+START_TEST(test_parts_that_there_are_not_are_refused)
+{
+    const Onnx__GraphProto *graph = begin("loop_parts-ts1.13-op17");
+    set_integer(graph, sizes_of(graph), 1);
+    changed_expect(BASE_INVALID_ARGUMENT, "SplitToSequence (node",
+                   "2 parts of 4 elements of an axis of 5");
+    graph = begin("loop_parts-ts1.13-op17");
+    set_integer(graph, sizes_of(graph), 0);
+    changed_expect(BASE_UNIMPLEMENTED, "SplitToSequence (node", "part 0 of 0 elements");
+    graph = begin("loop_parts-ts1.13-op17");
+    set_integer(graph, sizes_of(graph), INT64_MAX);
+    changed_expect(BASE_UNIMPLEMENTED, "SplitToSequence (node", "part 1 of 3 elements");
+    graph = begin("loop_parts-ts1.13-op17"); // the last but three, of two
+    set_integer(graph, node_of(body_of(graph, 0), "SequenceAt", 2)->input[1], -4);
+    changed_expect(BASE_INVALID_ARGUMENT, "SequenceAt (node", "part -2 of 2");
+    graph = begin("loop_parts-ts1.13-op17"); // another one at every step
+    const Onnx__GraphProto *body = body_of(graph, 0);
+    changed_rename(&node_of(body, "SequenceAt", 0)->input[1], body->input[0]->name);
+    changed_expect(BASE_UNIMPLEMENTED, "SequenceAt (node", "position");
+}
+END_TEST
+
+/* ---- Blocks of places -------------------------------------------------------------------------
+ */
+
+START_TEST(test_blocks_that_there_are_not_are_refused)
+{
+    static const struct {
+        int64_t size;
+        const char *why;
+    } cases[] = {{3, "channels that are no blocks"},
+                 {0, "a blocksize beyond 1 .. 1024"},
+                 {INT64_MAX, "a blocksize beyond 1 .. 1024"}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const Onnx__GraphProto *graph = begin("frames_shuffled-ts1.13-op17");
+        changed_attribute(node_of(graph, "DepthToSpace", 0), "blocksize")->i = cases[i].size;
+        changed_expect(BASE_UNIMPLEMENTED, "DepthToSpace (node", cases[i].why);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("import_idioms");
+    TCase *tcase = tcase_create("idioms");
+    tcase_add_checked_fixture(tcase, changed_setup, changed_teardown);
+    tcase_add_test(tcase, test_parts_that_are_assigned_are_refused);
+    tcase_add_test(tcase, test_other_numbers_of_steps_are_refused);
+    tcase_add_test(tcase, test_elements_go_to_an_end_of_a_list);
+    tcase_add_test(tcase, test_parts_that_there_are_not_are_refused);
+    tcase_add_test(tcase, test_blocks_that_there_are_not_are_refused);
+    suite_add_tcase(suite, tcase);
+    return util_run(suite);
+}
