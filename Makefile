@@ -168,11 +168,13 @@ CELLS_SRCS = \
   cells/import/plan.c \
   cells/import/connect.c \
   cells/import/ctc.c \
+  cells/import/some_steps.c \
   cells/import/sorted.c \
   cells/import/stages.c \
   cells/import/stated.c \
   cells/import/stft.c \
   cells/import/lineage.c \
+  cells/import/loop_body.c \
   cells/import/mirror.c \
   cells/import/sym.c \
   cells/import/tensor.c \

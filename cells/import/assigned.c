@@ -10,18 +10,13 @@
  * Expand and a Reshape say: where they do not, the file is refused. */
 #include "cells/import/assigned.h"
 
-#include "cells/import/writer.h"
+#include "cells/import/loop_body.h"
 
 #include <string.h>
 
-/* Nodes that a value is looked through at most. */
-#define LOOK_MAX 16u
-
-/* The Loop's body, and the tensor that it carries. */
+/* The tensor that a body carries, and what is assigned to it. */
 struct assignment {
-    struct cell__import *im;
-    const Onnx__GraphProto *body;
-    const char *step;    /* the number of the step */
+    struct cell__loop_body body;
     const char *carried; /* by what name it comes in */
     uint32_t number;     /* of those that are carried */
     uint32_t axis;       /* the step's */
@@ -30,108 +25,30 @@ struct assignment {
     const char *result;  /* what is assigned */
 };
 
-static const Onnx__NodeProto *made_by(const Onnx__GraphProto *graph, const char *name)
-{
-    for (size_t i = graph->n_node; i-- > 0;) {
-        const Onnx__NodeProto *node = graph->node[i];
-        if (node->n_output > 0 && node->op_type != NULL && strcmp(node->output[0], name) == 0) {
-            return node;
-        }
-    }
-    return NULL;
-}
-
-static bool is_op(const Onnx__NodeProto *node, const char *op, size_t inputs)
-{
-    return node != NULL && strcmp(node->op_type, op) == 0 && node->n_input >= inputs;
-}
-
-static bool is_integer_outside(const struct assignment *a, const char *name, int64_t wanted)
-{
-    uint32_t v = 0;
-    if (cell__value_named(a->im, name, &v) != BASE_OK) {
-        return false;
-    }
-    const struct cell__value *value = &a->im->values[v];
-    return value->kind == CELL__CONST && value->dtype == CELL__I64 && value->tensor.count == 1 &&
-           value->tensor.syms == NULL && cell__tensor_sym(&value->tensor, 0).add == wanted;
-}
-
-/* A constant of one integer, of the body or of what is outside. */
-static bool is_integer(const struct assignment *a, const char *name, int64_t wanted)
-{
-    const struct cell__node constant = {.proto = made_by(a->body, name)};
-    int64_t is = wanted - 1;
-    if (is_op(constant.proto, "Unsqueeze", 1)) { // of what is outside
-        return made_by(a->body, constant.proto->input[0]) == NULL &&
-               is_integer_outside(a, constant.proto->input[0], wanted);
-    }
-    if (constant.proto == NULL) {
-        return is_integer_outside(a, name, wanted);
-    }
-    const bool is_constant = is_op(constant.proto, "Constant", 0);
-    const Onnx__AttributeProto *value = is_constant ? cell__attr(&constant, "value") : NULL;
-    const Onnx__TensorProto *tensor = value == NULL ? NULL : value->t;
-    if (tensor != NULL && tensor->data_type == ONNX__TENSOR_PROTO__DATA_TYPE__INT64) {
-        if (tensor->n_int64_data == 1) {
-            is = tensor->int64_data[0];
-        } else if (tensor->raw_data.len == sizeof(is)) {
-            memcpy(&is, tensor->raw_data.data, sizeof(is));
-        }
-    }
-    return is == wanted;
-}
-
-/* All of an axis, from its first element on. */
-static bool is_whole_slice(const struct assignment *a, const Onnx__NodeProto *node)
-{
-    return is_op(node, "Slice", 4) && is_integer(a, node->input[1], 0) &&
-           is_integer(a, node->input[2], INT64_MAX) &&
-           (node->n_input < 5 || is_integer(a, node->input[4], 1));
-}
-
-/* What a value is made of by these operators alone, of each its first operand, and by slices that
- * are whole. ops: ends with NULL. */
-static const char *look_through(const struct assignment *a, const char *name,
-                                const char *const *ops)
-{
-    for (uint32_t n = 0; n < LOOK_MAX; n++) {
-        const Onnx__NodeProto *node = made_by(a->body, name);
-        bool is_one = is_whole_slice(a, node);
-        for (const char *const *op = ops; *op != NULL; op++) {
-            is_one = is_one || is_op(node, *op, 1);
-        }
-        if (!is_one) {
-            return name;
-        }
-        name = node->input[0];
-    }
-    return name;
-}
-
 /* -1 times the number of the step. */
 static bool is_negative_step(const struct assignment *a, const char *name)
 {
-    const Onnx__NodeProto *node = made_by(a->body, name);
-    return is_op(node, "Mul", 2) && strcmp(node->input[0], a->step) == 0 &&
-           is_integer(a, node->input[1], -1);
+    const Onnx__NodeProto *node = cell__body_maker(&a->body, name);
+    return cell__is_op(node, "Mul", 2) && strcmp(node->input[0], a->body.step) == 0 &&
+           cell__body_is_integer(&a->body, node->input[1], -1);
 }
 
 /* What the step's number is taken from, where the value is that: last - step, last + -1 * step. */
 static const char *less_step(const struct assignment *a, const char *name)
 {
-    const Onnx__NodeProto *node = made_by(a->body, name);
-    if (is_op(node, "Sub", 2) && strcmp(node->input[1], a->step) == 0) {
+    const Onnx__NodeProto *node = cell__body_maker(&a->body, name);
+    if (cell__is_op(node, "Sub", 2) && strcmp(node->input[1], a->body.step) == 0) {
         return node->input[0];
     }
-    return is_op(node, "Add", 2) && is_negative_step(a, node->input[1]) ? node->input[0] : NULL;
+    return cell__is_op(node, "Add", 2) && is_negative_step(a, node->input[1]) ? node->input[0]
+                                                                              : NULL;
 }
 
 /* Whether an index is made of the step; notes how. */
 static bool is_of_step(struct assignment *a, const char *name)
 {
     const char *last = less_step(a, name);
-    const bool is_one = last != NULL || strcmp(name, a->step) == 0;
+    const bool is_one = last != NULL || strcmp(name, a->body.step) == 0;
     a->last = is_one ? last : a->last;
     a->index = is_one ? name : a->index;
     return is_one;
@@ -141,17 +58,18 @@ static bool is_of_step(struct assignment *a, const char *name)
 static bool is_whole(const struct assignment *a, const char *name, uint32_t k)
 {
     static const char *const same[] = {"Cast", "Squeeze", "Unsqueeze", "Identity", NULL};
-    const Onnx__NodeProto *range = made_by(a->body, name);
-    if (!is_op(range, "Range", 3) || !is_integer(a, range->input[0], 0) ||
-        !is_integer(a, range->input[2], 1)) {
+    const Onnx__NodeProto *range = cell__body_maker(&a->body, name);
+    if (!cell__is_op(range, "Range", 3) || !cell__body_is_integer(&a->body, range->input[0], 0) ||
+        !cell__body_is_integer(&a->body, range->input[2], 1)) {
         return false;
     }
-    const Onnx__NodeProto *size = made_by(a->body, look_through(a, range->input[1], same));
-    if (!is_op(size, "Gather", 2) || !is_integer(a, size->input[1], k)) {
+    const Onnx__NodeProto *size =
+        cell__body_maker(&a->body, cell__body_look(&a->body, range->input[1], same));
+    if (!cell__is_op(size, "Gather", 2) || !cell__body_is_integer(&a->body, size->input[1], k)) {
         return false;
     }
-    const Onnx__NodeProto *shape = made_by(a->body, size->input[0]);
-    return is_op(shape, "Shape", 1) && strcmp(shape->input[0], a->carried) == 0;
+    const Onnx__NodeProto *shape = cell__body_maker(&a->body, size->input[0]);
+    return cell__is_op(shape, "Shape", 1) && strcmp(shape->input[0], a->carried) == 0;
 }
 
 /* The axis of the step among the indices, where all others are whole. */
@@ -159,14 +77,14 @@ static bool find_axis(struct assignment *a, const char *indices)
 {
     static const char *const spread[] = {"Unsqueeze", "Squeeze",  "Expand", "Reshape",
                                          "Cast",      "Identity", NULL};
-    const Onnx__NodeProto *concat = made_by(a->body, indices);
+    const Onnx__NodeProto *concat = cell__body_maker(&a->body, indices);
     bool has_step = false;
-    if (!is_op(concat, "Concat", 1)) {
+    if (!cell__is_op(concat, "Concat", 1)) {
         a->axis = 0;
-        return is_of_step(a, look_through(a, indices, spread));
+        return is_of_step(a, cell__body_look(&a->body, indices, spread));
     }
     for (uint32_t k = 0; k < concat->n_input && k < CELL_RANK_MAX; k++) {
-        const char *of = look_through(a, concat->input[k], spread);
+        const char *of = cell__body_look(&a->body, concat->input[k], spread);
         const bool is_step = !has_step && is_of_step(a, of);
         if (!is_step && !is_whole(a, of, k)) {
             return false;
@@ -183,14 +101,17 @@ static bool find_result(struct assignment *a, const char *updates)
     static const char *const same[] = {"Identity", "Reshape", NULL};
     static const char *const whole[] = {"Identity", NULL};
     static const char *const scalar[] = {"Identity", "Cast", "Squeeze", "Unsqueeze", NULL};
-    const Onnx__NodeProto *expand = made_by(a->body, look_through(a, updates, same));
+    const Onnx__NodeProto *expand =
+        cell__body_maker(&a->body, cell__body_look(&a->body, updates, same));
     const Onnx__NodeProto *shape =
-        is_op(expand, "Expand", 2) ? made_by(a->body, expand->input[1]) : NULL;
+        cell__is_op(expand, "Expand", 2) ? cell__body_maker(&a->body, expand->input[1]) : NULL;
     const Onnx__NodeProto *place =
-        is_op(shape, "Shape", 1) ? made_by(a->body, look_through(a, shape->input[0], whole)) : NULL;
-    if (!is_op(place, "Gather", 2) ||
-        strcmp(look_through(a, place->input[0], whole), a->carried) != 0 ||
-        strcmp(look_through(a, place->input[1], scalar), a->index) != 0) {
+        cell__is_op(shape, "Shape", 1)
+            ? cell__body_maker(&a->body, cell__body_look(&a->body, shape->input[0], whole))
+            : NULL;
+    if (!cell__is_op(place, "Gather", 2) ||
+        strcmp(cell__body_look(&a->body, place->input[0], whole), a->carried) != 0 ||
+        strcmp(cell__body_look(&a->body, place->input[1], scalar), a->index) != 0) {
         return false;
     }
     a->result = expand->input[0];
@@ -198,45 +119,24 @@ static bool find_result(struct assignment *a, const char *updates)
 }
 
 /* Carried value number k, where each step assigns to it. */
-static bool find(struct cell__import *im, const Onnx__GraphProto *body, uint32_t k,
-                 struct assignment *a)
+static bool find(const struct cell__loop_body *body, uint32_t k, struct assignment *a)
 {
     static const char *const same[] = {"Identity", NULL};
-    const Onnx__ValueInfoProto *in = body->input[k + 2];
-    const Onnx__ValueInfoProto *out = body->output[k + 1];
-    *a = (struct assignment){
-        .im = im, .body = body, .step = body->input[0]->name, .carried = in->name, .number = k};
-    if (a->step == NULL || a->carried == NULL || out->name == NULL) {
+    const char *in = body->graph->input[k + 2]->name;
+    const char *out = body->graph->output[k + 1]->name;
+    *a = (struct assignment){.body = *body, .carried = in, .number = k};
+    if (in == NULL || out == NULL) {
         return false;
     }
-    const Onnx__NodeProto *scatter = made_by(body, look_through(a, out->name, same));
-    return is_op(scatter, "ScatterND", 3) && scatter->n_attribute == 0 &&
-           strcmp(look_through(a, scatter->input[0], same), a->carried) == 0 &&
-           find_axis(a, look_through(a, scatter->input[1], same)) &&
+    const Onnx__NodeProto *scatter = cell__body_maker(body, cell__body_look(body, out, same));
+    return cell__is_op(scatter, "ScatterND", 3) && scatter->n_attribute == 0 &&
+           strcmp(cell__body_look(body, scatter->input[0], same), a->carried) == 0 &&
+           find_axis(a, cell__body_look(body, scatter->input[1], same)) &&
            find_result(a, scatter->input[2]);
 }
 
 /* ---- The Loop with a list ---------------------------------------------------------------------
  */
-
-/* A copy of n pointers with room for `more`. */
-static void *copy_list(struct cell__writer *w, const void *list, size_t n, size_t more)
-{
-    void **copy = base_arena_array(w->im->arena, n + more + 1, sizeof(*copy));
-    if (copy != NULL && n > 0) {
-        memcpy(copy, list, n * sizeof(*copy));
-    }
-    return copy;
-}
-
-static void *copy_message(struct cell__writer *w, const void *message, size_t bytes)
-{
-    void *copy = base_arena_alloc(w->im->arena, bytes);
-    if (copy != NULL) {
-        memcpy(copy, message, bytes);
-    }
-    return copy;
-}
 
 /* The body with two nodes behind it: the result, as wide as its place (`slot`), goes to the list.
  */
@@ -252,15 +152,16 @@ static enum base_status write_body(struct cell__writer *w, const struct assignme
     BASE_TRY(cell__write(w, "Expand", (const char *[]){a->result, slot, NULL}, &result));
     BASE_TRY(cell__write(w, "SequenceInsert", (const char *[]){a->carried, result, NULL}, &list));
     w->builder->into = outer;
-    Onnx__GraphProto *body = copy_message(w, a->body, sizeof(*body));
+    Onnx__GraphProto *body = base_arena_alloc(w->im->arena, sizeof(*body));
     Onnx__ValueInfoProto *info = base_arena_alloc(w->im->arena, sizeof(*info));
     if (body == NULL || info == NULL) {
         return BASE_RESOURCE_EXHAUSTED;
     }
+    *body = *a->body.graph;
     onnx__value_info_proto__init(info);
     info->name = base_arena_text(w->im->arena, list, strlen(list));
-    body->node = copy_list(w, body->node, body->n_node, added.n_node);
-    body->output = copy_list(w, body->output, body->n_output, 0);
+    body->node = cell__body_copy_list(&a->body, body->node, body->n_node, added.n_node);
+    body->output = cell__body_copy_list(&a->body, body->output, body->n_output, 0);
     if (info->name == NULL || body->node == NULL || body->output == NULL) {
         return BASE_RESOURCE_EXHAUSTED;
     }
@@ -277,34 +178,18 @@ static enum base_status write_loop(struct cell__writer *w, const struct assignme
                                    const char *slot, const char **list)
 {
     const char *empty = NULL;
-    Onnx__NodeProto *node = NULL;
     Onnx__GraphProto *body = NULL;
-    BASE_TRY(cell__write(w, "SequenceEmpty", (const char *[]){NULL}, &empty));
-    BASE_TRY(write_body(w, a, slot, &body));
-    BASE_TRY(cell__build_node(w->builder, "Loop", (const char *[]){NULL}, 1, &node));
-    *list = node->output[0];
-    char *name = node->output[0];
-    node->input = copy_list(w, w->proto->input, w->proto->n_input, 0);
-    node->output = copy_list(w, w->proto->output, w->proto->n_output, 0);
-    node->attribute = copy_list(w, w->proto->attribute, w->proto->n_attribute, 0);
-    if (node->input == NULL || node->output == NULL || node->attribute == NULL) {
+    char **inputs = cell__body_copy_list(&a->body, w->proto->input, w->proto->n_input, 0);
+    char **outputs = cell__body_copy_list(&a->body, w->proto->output, w->proto->n_output, 0);
+    if (inputs == NULL || outputs == NULL) {
         return BASE_RESOURCE_EXHAUSTED;
     }
-    node->n_input = w->proto->n_input;
-    node->n_output = w->proto->n_output;
-    node->n_attribute = w->proto->n_attribute;
-    node->input[a->number + 2] = base_arena_text(w->im->arena, empty, strlen(empty));
-    node->output[a->number] = name;
-    for (size_t i = 0; i < node->n_attribute; i++) {
-        if (node->attribute[i]->g == a->body) {
-            node->attribute[i] = copy_message(w, node->attribute[i], sizeof(*node->attribute[i]));
-            if (node->attribute[i] == NULL) {
-                return BASE_RESOURCE_EXHAUSTED;
-            }
-            node->attribute[i]->g = body;
-        }
-    }
-    return node->input[a->number + 2] == NULL ? BASE_RESOURCE_EXHAUSTED : BASE_OK;
+    BASE_TRY(cell__write(w, "SequenceEmpty", (const char *[]){NULL}, &empty));
+    BASE_TRY(write_body(w, a, slot, &body));
+    BASE_TRY(cell__build_text(w->builder, empty, &inputs[a->number + 2]));
+    BASE_TRY(cell__build_name(w->builder, &outputs[a->number]));
+    *list = outputs[a->number];
+    return cell__write_loop(w, &a->body, inputs, outputs, body);
 }
 
 /* A copy of a node of the body, outside of it. */
@@ -323,7 +208,7 @@ static enum base_status copy_node(struct cell__writer *w, const Onnx__NodeProto 
 static enum base_status write_outside(struct cell__writer *w, const struct assignment *a,
                                       const char *name, const char **out)
 {
-    const Onnx__NodeProto *node = made_by(a->body, name);
+    const Onnx__NodeProto *node = cell__body_maker(&a->body, name);
     const char *inputs[3] = {NULL, NULL, NULL};
     *out = name;
     if (node == NULL) {
@@ -333,9 +218,9 @@ static enum base_status write_outside(struct cell__writer *w, const struct assig
         return cell__unwritten(w, "assigned to by numbers that are no sums");
     }
     for (size_t i = 0; i < node->n_input; i++) {
-        const Onnx__NodeProto *of = made_by(a->body, node->input[i]);
+        const Onnx__NodeProto *of = cell__body_maker(&a->body, node->input[i]);
         inputs[i] = node->input[i];
-        if (of != NULL && !is_op(of, "Constant", 0)) {
+        if (of != NULL && !cell__is_op(of, "Constant", 0)) {
             return cell__unwritten(w, "assigned to by numbers that each step computes");
         }
         BASE_TRY(of == NULL ? BASE_OK : copy_node(w, of, (const char *[]){NULL}, &inputs[i]));
@@ -425,23 +310,15 @@ static bool is_float_tensor(struct cell__import *im, const char *name)
 
 const Onnx__GraphProto *cell__write_assigned(struct cell__import *im, const Onnx__NodeProto *loop)
 {
-    const struct cell__node node = {.proto = loop};
-    const Onnx__AttributeProto *attribute = cell__attr(&node, "body");
-    const Onnx__GraphProto *body = attribute == NULL ? NULL : attribute->g;
+    struct cell__loop_body body;
     struct assignment a;
     struct cell__writer w;
-    if (body == NULL || loop->n_input < 3 || loop->n_input > CELL__OPERANDS_MAX ||
-        body->n_input != loop->n_input || body->n_output < body->n_input - 1 ||
-        loop->n_output < loop->n_input - 2 || im->opset < 11) {
-        return NULL;
-    }
-    for (uint32_t k = 0; k + 2 < loop->n_input; k++) {
-        if (loop->output[k][0] != '\0' && find(im, body, k, &a) &&
+    for (uint32_t k = 0; cell__loop_body(im, loop, &body) && k + 2 < loop->n_input; k++) {
+        if (loop->output[k][0] != '\0' && find(&body, k, &a) &&
             is_float_tensor(im, loop->input[k + 2])) {
             const bool is_written =
                 cell__writer_begin(&w, im, loop) == BASE_OK && write_all(&w, &a) == BASE_OK;
-            im->n_written = w.builder == NULL ? im->n_written : w.builder->n_names;
-            return is_written ? &w.builder->graph : NULL;
+            return is_written ? cell__writer_nodes(&w) : NULL;
         }
     }
     return NULL;

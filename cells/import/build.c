@@ -46,7 +46,7 @@ enum base_status cell__build_text(struct cell__builder *builder, const char *tex
     return *out != NULL ? BASE_OK : no_memory(builder);
 }
 
-static enum base_status new_name(struct cell__builder *builder, char **out)
+enum base_status cell__build_name(struct cell__builder *builder, char **out)
 {
     char name[NAME_BYTES];
     (void)snprintf(name, sizeof(name), "%s#%u", builder->prefix, ++builder->n_names);
@@ -147,7 +147,7 @@ static enum base_status add_constant(struct cell__builder *builder, int32_t type
     size_t count = 1;
     BASE_TRY(take(builder, 1, sizeof(Onnx__TensorProto), &memory));
     BASE_TRY(take(builder, constant->rank, sizeof(constant->dims[0]), &dims));
-    BASE_TRY(new_name(builder, &name));
+    BASE_TRY(cell__build_name(builder, &name));
     Onnx__TensorProto *tensor = memory;
     onnx__tensor_proto__init(tensor);
     tensor->name = name;
@@ -204,7 +204,7 @@ enum base_status cell__build_node(struct cell__builder *builder, const char *op,
     }
     for (uint32_t i = 0; i < n_outputs; i++) {
         char *name = NULL;
-        BASE_TRY(new_name(builder, &name));
+        BASE_TRY(cell__build_name(builder, &name));
         BASE_TRY(push(builder, (void *)&node->output, &node->n_output, name));
     }
     *out = node;
@@ -321,7 +321,7 @@ enum base_status cell__build_begin_body(struct cell__builder *builder, uint32_t 
     for (uint32_t i = 0; i < n_inputs; i++) {
         Onnx__ValueInfoProto *info = NULL;
         BASE_TRY(new_info(builder, "", &info));
-        BASE_TRY(new_name(builder, &info->name));
+        BASE_TRY(cell__build_name(builder, &info->name));
         BASE_TRY(push(builder, (void *)&(*out)->input, &(*out)->n_input, info));
     }
     builder->into = *out;

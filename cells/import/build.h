@@ -42,6 +42,9 @@ void cell__build_init(struct cell__builder *builder, struct base_arena *arena,
 /* A copy of the text that the arena keeps. */
 enum base_status cell__build_text(struct cell__builder *builder, const char *text, char **out);
 
+/* A name that no other value has. */
+enum base_status cell__build_name(struct cell__builder *builder, char **out);
+
 /* dims: -1 where a request chooses. type: ONNX__TENSOR_PROTO__DATA_TYPE__.. */
 enum base_status cell__build_input(struct cell__builder *builder, const char *name, int32_t type,
                                    uint32_t rank, const int64_t *dims);

@@ -7,6 +7,7 @@
 #include "cells/import/assigned.h"
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
+#include "cells/import/some_steps.h"
 #include "cells/import/write_out.h"
 
 #include "base/assert.h"
@@ -491,8 +492,9 @@ static enum base_status walk_next(struct cell__import *im, struct frame *frames,
     if (part == NULL || *depth == DEPTH_MAX) {
         return walk_plain(im, proto);
     }
-    const Onnx__GraphProto *nodes =
-        is_standard(proto, "Loop") ? cell__write_assigned(im, proto) : NULL;
+    const bool is_loop = is_standard(proto, "Loop");
+    const Onnx__GraphProto *nodes = is_loop ? cell__write_assigned(im, proto) : NULL;
+    nodes = is_loop && nodes == NULL ? cell__write_some_steps(im, proto) : nodes;
     if (nodes != NULL) { // in place of it: they make all that it makes
         frames[(*depth)++] = (struct frame){.graph = nodes, .scan = frame->scan};
         return cell__walk_constants(im, nodes);

@@ -32,6 +32,12 @@ enum base_status cell__writer_begin(struct cell__writer *w, struct cell__import 
     return BASE_OK;
 }
 
+const Onnx__GraphProto *cell__writer_nodes(struct cell__writer *w)
+{
+    w->im->n_written = w->builder->n_names;
+    return &w->builder->graph;
+}
+
 const Onnx__GraphProto *cell__writer_end(struct cell__writer *w)
 {
     void *memory = base_arena_alloc(w->im->arena, sizeof(Onnx__ValueInfoProto));

@@ -19,6 +19,9 @@ enum base_status cell__writer_begin(struct cell__writer *w, struct cell__import 
 /* The graph, whose output is w->out; NULL when memory is short. */
 const Onnx__GraphProto *cell__writer_end(struct cell__writer *w);
 
+/* The same of nodes that make values of their own names. */
+const Onnx__GraphProto *cell__writer_nodes(struct cell__writer *w);
+
 /* UNIMPLEMENTED; why: static. */
 enum base_status cell__unwritten(struct cell__writer *w, const char *why);
 

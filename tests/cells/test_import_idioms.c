@@ -100,6 +100,35 @@ START_TEST(test_other_numbers_of_steps_are_refused)
 }
 END_TEST
 
+/* ---- Some of the steps ------------------------------------------------------------------------
+ */
+
+/* Steps beyond the end, or a step that is no number from the front. */
+START_TEST(test_steps_that_there_are_not_are_refused)
+{
+    const Onnx__GraphProto *graph = begin("loop_between-ts1.13-op17");
+    const Onnx__GraphProto *body = body_of(graph, 0);
+    set_integer(body, node_of(body, "Add", 0)->input[1], 2); // x[:, t + 2] of all but one
+    changed_expect(BASE_UNIMPLEMENTED, "Gather (node", "the number of the step");
+    graph = begin("loop_between-ts1.13-op17");
+    body = body_of(graph, 0);
+    set_integer(body, node_of(body, "Add", 0)->input[1], -1); // below the first
+    changed_expect(BASE_UNIMPLEMENTED, "Gather (node", "the number of the step");
+    graph = begin("loop_between-ts1.13-op17"); // as far as a sum may go
+    body = body_of(graph, 0);
+    set_integer(body, node_of(body, "Add", 0)->input[1], INT64_MAX);
+    changed_expect(BASE_UNIMPLEMENTED, "Gather (node", "the number of the step");
+    graph = begin("loop_between-ts1.13-op17"); // more steps than there are
+    set_integer(graph, node_of(graph, "Sub", 0)->input[1], -1);
+    changed_expect(BASE_UNIMPLEMENTED, "(node", "");
+    graph = begin("loop_between-ts1.13-op17"); // of what the request does not have
+    body = body_of(graph, 0);
+    changed_rename(&node_of(body, "Gather", 0)->input[0], "over_h.weight");
+    changed_rename(&node_of(body, "Gather", 1)->input[0], "over_h.weight");
+    changed_expect(BASE_UNIMPLEMENTED, "Loop (node", "a dimension computed from the batch or time");
+}
+END_TEST
+
 /* The sizes of the parts of split(). */
 static const char *sizes_of(const Onnx__GraphProto *graph)
 {
@@ -165,6 +194,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, changed_setup, changed_teardown);
     tcase_add_test(tcase, test_parts_that_are_assigned_are_refused);
     tcase_add_test(tcase, test_other_numbers_of_steps_are_refused);
+    tcase_add_test(tcase, test_steps_that_there_are_not_are_refused);
     tcase_add_test(tcase, test_elements_go_to_an_end_of_a_list);
     tcase_add_test(tcase, test_parts_that_there_are_not_are_refused);
     tcase_add_test(tcase, test_blocks_that_there_are_not_are_refused);

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 import loops
 from exports import draw_cases, draw_weights, write_models
+from golden import CASES
 from lstm_modules import INPUT
 
 BATCH_FIRST = {0: "batch", 1: "time"}
@@ -88,10 +89,40 @@ class Parts(Loop):
         return torch.stack(steps, 1), steps[-1]
 
 
+class Later(Loop):
+    """the first step before the loop, which goes over the others; the last result"""
+
+    outputs, more = {"y": {0: "batch", 1: "fewer"}, "z": {0: "batch"}}, 1
+
+    def forward(self, x: Tensor) -> Tuple[Tensor, Tensor]:
+        h = torch.tanh(self.over_x(x[:, 0])[:, :5])
+        steps: List[Tensor] = []
+        for t in range(1, x.size(1)):
+            h = torch.tanh(self.over_x(x[:, t])[:, :5] + self.over_h(h)[:, 5:10] * x[:, t - 1, :1])
+            steps.append(h)
+        return torch.stack(steps, 1), h
+
+
+class Between(Loop):
+    """what each step differs by from the one before it"""
+
+    outputs, more = {"y": {0: "batch", 1: "fewer"}}, 1
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = torch.zeros(x.size(0), 5)
+        steps: List[Tensor] = []
+        for t in range(x.size(1) - 1):
+            h = torch.tanh(self.over_x(x[:, t + 1] - x[:, t])[:, :5] + self.over_h(h)[:, 5:10])
+            steps.append(h)
+        return torch.stack(steps, 1)
+
+
 MODULES = {
     "loop_assigned": Assigned,
+    "loop_between": Between,
     "loop_both_ways": BothWays,
     "loop_down": Down,
+    "loop_later": Later,
     "loop_parts": Parts,
 }
 
@@ -101,7 +132,8 @@ def make_module(name):
 
 
 def make_cases(name, module):
-    return draw_cases(name, module, loops.make_inputs)
+    more = getattr(MODULES[name], "more", 0)  # steps that it has to have besides one
+    return draw_cases(name, module, loops.make_inputs, [(batch, time + more) for batch, time in CASES])
 
 
 export, tool = loops.export, loops.tool
