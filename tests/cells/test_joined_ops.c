@@ -133,6 +133,81 @@ START_TEST(test_chains_have_the_scalar_bits)
 }
 END_TEST
 
+/* ---- Operands that are read again ---- */
+
+/* Of rows of [outer, n] elements what is the same along either axis: an outer product of both, as a
+ * state that is a matrix. One of them is made by a chain, one a state's, one a part of another row;
+ * and the sums of the rows. */
+static void build_matrix(struct build *build, uint32_t outer, uint32_t n)
+{
+    const uint32_t all = outer * n;
+    const uint32_t down[] = {outer, n, 1};
+    const uint32_t across[] = {1, outer, n};
+    build_init(build, 500 + all);
+    const uint32_t x = build_input(build, CELL_F32, outer + n);
+    const uint32_t state = build_state(build, CELL_F32, all);
+    const uint32_t gate = build_state(build, CELL_F32, outer);
+    const uint32_t key = build_op(build, CELL_OP_SLICE, x, UINT32_MAX, n);
+    build_last(build)->start = outer;
+    const uint32_t value = build_op(build, CELL_OP_SLICE, x, UINT32_MAX, outer);
+    const uint32_t new_gate = build_op(build, CELL_OP_SIGMOID, value, UINT32_MAX, outer);
+    const uint32_t kept = build_op(build, CELL_OP_MUL, build_spread(build, gate, down), state, all);
+    const uint32_t more = build_op(build, CELL_OP_MUL, build_spread(build, new_gate, down),
+                                   build_spread(build, key, across), all);
+    const uint32_t next = build_op(build, CELL_OP_ADD, kept, more, all);
+    const uint32_t read = build_op(build, CELL_OP_MUL, next, build_spread(build, key, across), all);
+    build_next(build, 0, next);
+    build_next(build, 1, new_gate);
+    build_output(build, next);
+    build_output(build, read);
+}
+
+static bool explains(const struct cell_def *def, const char *what)
+{
+    struct base_buf text;
+    struct rig rig;
+    base_buf_init(&text, 1 << 16);
+    rig_init(&rig, "cpu", isa_name(ISA_COUNT > 1 ? 1 : 0), 0, def);
+    rig.backend->type_explain(rig.device, rig.type, &text);
+    const bool is_there = strstr(text.data, what) != NULL;
+    rig_release(&rig);
+    base_buf_release(&text);
+    return is_there;
+}
+
+START_TEST(test_operands_that_are_read_again_have_the_scalar_bits)
+{
+    static const uint32_t sizes[][2] = {{1, 7},  {7, 1},   {3, 5},   {16, 16}, {5, 64},
+                                        {64, 3}, {17, 33}, {33, 17}, {4, 300}, {300, 4}};
+    struct build build;
+    build_matrix(&build, sizes[_i][0], sizes[_i][1]);
+    ck_assert(!explains(&build.def, "SPREAD"));
+    build.def.as_written = true;
+    ck_assert(explains(&build.def, "SPREAD"));
+    build.def.as_written = false;
+    assert_scalar_bits(&build, sizes[_i][0] * sizes[_i][1], (uint32_t)_i);
+}
+END_TEST
+
+/* What is answered, or what another op reads, is copied. */
+START_TEST(test_copies_that_others_read_stay)
+{
+    const uint32_t dims[] = {4, 3, 1};
+    struct build build;
+    build_init(&build, 7);
+    const uint32_t x = build_input(&build, CELL_F32, 4);
+    const uint32_t y = build_input(&build, CELL_F32, 12);
+    const uint32_t spread = build_spread(&build, x, dims);
+    build_output(&build, build_op(&build, CELL_OP_ADD, spread, y, 12));
+    ck_assert(!explains(&build.def, "SPREAD"));
+    build_output(&build, build_op(&build, CELL_OP_SUM, spread, UINT32_MAX, 1));
+    ck_assert(explains(&build.def, "SPREAD"));
+    build.def.outputs[1] = spread;
+    ck_assert(explains(&build.def, "SPREAD"));
+    build_release(&build);
+}
+END_TEST
+
 /* ---- RELU of LINEAR ---- */
 
 static uint32_t relu(struct build *build, uint32_t of, uint32_t width)
@@ -188,6 +263,8 @@ int main(void)
     TCase *tcase = tcase_create("joined_ops");
     tcase_set_timeout(tcase, 300);
     tcase_add_loop_test(tcase, test_chains_have_the_scalar_bits, 0, WIDTHS + 4);
+    tcase_add_loop_test(tcase, test_operands_that_are_read_again_have_the_scalar_bits, 0, 10);
+    tcase_add_test(tcase, test_copies_that_others_read_stay);
     tcase_add_loop_test(tcase, test_relus_of_products_have_the_scalar_bits, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_relus_of_patches_have_the_scalar_bits, 0, WIDTHS);
     suite_add_tcase(suite, tcase);
