@@ -184,15 +184,22 @@ static void pointwise_tile(enum cell_op_kind kind, const struct tile_op *op)
     }
 }
 
-/* Where elements from `at` on of a value stand. */
-CELL_INLINE float *tile_of_value(const struct cell_pointwise *chain, float *const values[],
-                                 float *scratch, uint32_t number, size_t at)
+/* n elements of a chain's values, from `at` on. */
+struct chain_tile {
+    const struct cell_pointwise *chain;
+    float *const *values;
+    float *scratch;
+    size_t at, n;
+};
+
+/* Where they stand of one. */
+CELL_INLINE float *tile_of_value(const struct chain_tile *tile, uint32_t number)
 {
-    const struct cell_pointwise_value *value = &chain->values[number];
+    const struct cell_pointwise_value *value = &tile->chain->values[number];
     if (value->tile != CELL_POINTWISE_ROW) {
-        return scratch + value->tile * CELL_POINTWISE_TILE;
+        return tile->scratch + value->tile * CELL_POINTWISE_TILE;
     }
-    return value->is_single ? values[number] : values[number] + at;
+    return value->is_single ? tile->values[number] : tile->values[number] + tile->at;
 }
 
 /* Elements from `at` on of a value that is read again, n of them: of parts of one element, .. */
@@ -239,34 +246,37 @@ CELL_INLINE void spread_parts(const struct cell_pointwise_value *value, const fl
     }
 }
 
-/* Operand k of an op, elements from `at` on: where they stand, or where they are put together. */
-CELL_INLINE const float *tile_of_operand(const struct cell_pointwise *chain, float *const values[],
-                                         float *scratch, const struct cell_pointwise_op *op,
-                                         uint32_t k, size_t at, size_t n)
+/* The same of operand k of an op, which may be put together first. */
+CELL_INLINE const float *tile_of_operand(const struct chain_tile *tile,
+                                         const struct cell_pointwise_op *op, uint32_t k)
 {
-    const struct cell_pointwise_value *value = &chain->values[op->in[k]];
+    const struct cell_pointwise_value *value = &tile->chain->values[op->in[k]];
     if (value->times <= 1 || value->is_single) {
-        return tile_of_value(chain, values, scratch, op->in[k], at);
+        return tile_of_value(tile, op->in[k]);
     }
-    float *out = scratch + (CELL_POINTWISE_TILES_MAX + k) * CELL_POINTWISE_TILE;
-    (value->part == 1 ? spread_elements : spread_parts)(value, values[op->in[k]], at, n, out);
+    float *out = tile->scratch + (CELL_POINTWISE_TILES_MAX + k) * CELL_POINTWISE_TILE;
+    const float *row = tile->values[op->in[k]];
+    (value->part == 1 ? spread_elements : spread_parts)(value, row, tile->at, tile->n, out);
     return out;
 }
 
-static void pointwise(const struct cell_pointwise *chain, float *const values[], float *scratch)
+static void pointwise(const struct cell_pointwise *chain, float *const values[],
+                      float *scratch) // NOLINT(readability-non-const-parameter): a table's
 {
-    for (size_t at = 0; at < chain->width; at += CELL_POINTWISE_TILE) {
-        size_t left = chain->width - at;
+    struct chain_tile tile = {.chain = chain, .values = values, .scratch = scratch};
+    for (; tile.at < chain->width; tile.at += CELL_POINTWISE_TILE) {
+        const size_t left = chain->width - tile.at;
+        tile.n = left < CELL_POINTWISE_TILE ? left : CELL_POINTWISE_TILE;
         for (uint32_t o = 0; o < chain->n_ops; o++) {
             const struct cell_pointwise_op *op = &chain->ops[o];
-            struct tile_op tile = {.n = left < CELL_POINTWISE_TILE ? left : CELL_POINTWISE_TILE};
+            struct tile_op told = {.n = tile.n};
             for (uint32_t k = 0; k < op->n_in; k++) {
-                tile.in[k] = tile_of_operand(chain, values, scratch, op, k, at, tile.n);
-                tile.is_single[k] = chain->values[op->in[k]].is_single;
+                told.in[k] = tile_of_operand(&tile, op, k);
+                told.is_single[k] = chain->values[op->in[k]].is_single;
             }
-            tile.out = tile_of_value(chain, values, scratch, op->out, at);
-            tile.leaves = chain->values[op->out].tile == CELL_POINTWISE_ROW;
-            pointwise_tile(op->kind, &tile);
+            told.out = tile_of_value(&tile, op->out);
+            told.leaves = chain->values[op->out].tile == CELL_POINTWISE_ROW;
+            pointwise_tile(op->kind, &told);
         }
     }
 }

@@ -266,6 +266,22 @@ static void transpose_row(const struct cell_op *op, struct cell_value value, con
     }
 }
 
+struct sums {
+    uint32_t groups, n;
+    const float *in;
+    float *out;
+    bool are_means;
+};
+
+/* Sums of groups of n elements, or their means. */
+static void sums(const struct cell_kernels *kernels, const struct sums *told)
+{
+    kernels->sums(told->groups, told->n, told->in, told->out);
+    for (uint32_t i = 0; i < told->groups && told->are_means; i++) {
+        told->out[i] /= (float)told->n; // what is no number stays the one NaN
+    }
+}
+
 /* Parts of one element are set, longer ones copied. */
 static void spread_row(const uint32_t dims[3], size_t element, const uint8_t *in, uint8_t *out)
 {
@@ -295,10 +311,11 @@ void cell_rowwise(const struct cell_program *program, const struct cell_program_
     switch ((unsigned)op->kind) {
     case CELL_OP_SUM:
     case CELL_OP_MEAN:
-        program->kernels->sums(to.width, from.width / to.width, f32(in[0]), out_f32);
-        for (uint32_t i = 0; i < to.width && op->kind == CELL_OP_MEAN; i++) {
-            out_f32[i] /= (float)(from.width / to.width); // what is no number stays the one NaN
-        }
+        sums(program->kernels, &(struct sums){.groups = to.width,
+                                              .n = from.width / to.width,
+                                              .in = f32(in[0]),
+                                              .out = out_f32,
+                                              .are_means = op->kind == CELL_OP_MEAN});
         break;
     case CELL_OP_SOFTMAX:
         for (uint32_t at = 0; at < to.width; at += op->op->group) {

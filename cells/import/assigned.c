@@ -95,23 +95,29 @@ static bool find_axis(struct assignment *a, const char *indices)
     return has_step && concat->n_input <= CELL_RANK_MAX;
 }
 
+/* Whether the shape is that of the step's place of the carried tensor. */
+static bool is_shape_of_place(const struct assignment *a, const char *name)
+{
+    static const char *const whole[] = {"Identity", NULL};
+    static const char *const scalar[] = {"Identity", "Cast", "Squeeze", "Unsqueeze", NULL};
+    const Onnx__NodeProto *shape = cell__body_maker(&a->body, name);
+    if (!cell__is_op(shape, "Shape", 1)) {
+        return false;
+    }
+    const char *of = cell__body_look(&a->body, shape->input[0], whole);
+    const Onnx__NodeProto *place = cell__body_maker(&a->body, of);
+    return cell__is_op(place, "Gather", 2) &&
+           strcmp(cell__body_look(&a->body, place->input[0], whole), a->carried) == 0 &&
+           strcmp(cell__body_look(&a->body, place->input[1], scalar), a->index) == 0;
+}
+
 /* What is assigned, where it is first spread over what it is assigned to. */
 static bool find_result(struct assignment *a, const char *updates)
 {
     static const char *const same[] = {"Identity", "Reshape", NULL};
-    static const char *const whole[] = {"Identity", NULL};
-    static const char *const scalar[] = {"Identity", "Cast", "Squeeze", "Unsqueeze", NULL};
-    const Onnx__NodeProto *expand =
-        cell__body_maker(&a->body, cell__body_look(&a->body, updates, same));
-    const Onnx__NodeProto *shape =
-        cell__is_op(expand, "Expand", 2) ? cell__body_maker(&a->body, expand->input[1]) : NULL;
-    const Onnx__NodeProto *place =
-        cell__is_op(shape, "Shape", 1)
-            ? cell__body_maker(&a->body, cell__body_look(&a->body, shape->input[0], whole))
-            : NULL;
-    if (!cell__is_op(place, "Gather", 2) ||
-        strcmp(cell__body_look(&a->body, place->input[0], whole), a->carried) != 0 ||
-        strcmp(cell__body_look(&a->body, place->input[1], scalar), a->index) != 0) {
+    const char *spread = cell__body_look(&a->body, updates, same);
+    const Onnx__NodeProto *expand = cell__body_maker(&a->body, spread);
+    if (!cell__is_op(expand, "Expand", 2) || !is_shape_of_place(a, expand->input[1])) {
         return false;
     }
     a->result = expand->input[0];
@@ -165,7 +171,7 @@ static enum base_status write_body(struct cell__writer *w, const struct assignme
     if (info->name == NULL || body->node == NULL || body->output == NULL) {
         return BASE_RESOURCE_EXHAUSTED;
     }
-    memcpy(body->node + body->n_node, added.node, added.n_node * sizeof(*added.node));
+    memcpy(body->node + body->n_node, added.node, added.n_node * sizeof(Onnx__NodeProto *));
     body->n_node += added.n_node;
     body->output[a->number + 1] = info;
     *out = body;

@@ -495,6 +495,7 @@ static inline void emulated_tile_dpbusd(uint32_t to, uint32_t left, uint32_t rig
 #undef _mm512_cmp_ps_mask
 #undef _mm512_cmpge_epu32_mask
 #undef _mm512_cmpgt_epu32_mask
+#undef _mm512_extractf32x8_ps
 #undef _mm512_rol_epi32
 #undef _mm512_roundscale_ps
 #undef _mm512_slli_epi32

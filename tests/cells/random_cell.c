@@ -258,14 +258,12 @@ static void add_arithmetic(struct drawing *drawing)
                            width_of(drawing, b)),
                   3.0);
         most = 3.0 * drawing->most[a];
-    } else if (kind == CELL_OP_DIV) {
-        most = 1e9;
     } else if (kind == CELL_OP_POW && is_smooth(drawing)) { // of what is above 0
         a = build_op(drawing->build, CELL_OP_EXP, tanh_of(drawing, a), UINT32_MAX, width);
         drawing->most[a] = 3.0;
         b = tanh_of(drawing, b);
         most = 3.0;
-    } else if (kind == CELL_OP_POW) {
+    } else if (kind == CELL_OP_DIV || kind == CELL_OP_POW) {
         most = 1e9;
     }
     if (kind != CELL_OP_DIV && kind != CELL_OP_POW && width_of(drawing, b) == 1 &&
