@@ -329,3 +329,58 @@ const Onnx__GraphProto *cell__write_assigned(struct cell__import *im, const Onnx
     }
     return NULL;
 }
+
+/* ---- Lists with elements before the Loop ------------------------------------------------------
+ */
+
+static enum base_status write_headed(struct cell__writer *w, const struct cell__loop_body *body,
+                                     uint32_t k, const struct cell__value *list)
+{
+    static const int64_t zero = 0;
+    const char *empty = NULL;
+    const char *first = NULL;
+    char **inputs = cell__body_copy_list(body, w->proto->input, w->proto->n_input, 0);
+    char **outputs = cell__body_copy_list(body, w->proto->output, w->proto->n_output, 0);
+    Onnx__GraphProto *same = base_arena_alloc(w->im->arena, sizeof(*same));
+    Onnx__NodeProto *insert = NULL;
+    if (inputs == NULL || outputs == NULL || same == NULL) {
+        return BASE_RESOURCE_EXHAUSTED;
+    }
+    *same = *body->graph;
+    BASE_TRY(cell__write(w, "SequenceEmpty", (const char *[]){NULL}, &empty));
+    BASE_TRY(cell__build_text(w->builder, empty, &inputs[k + 2]));
+    BASE_TRY(cell__build_name(w->builder, &outputs[k]));
+    BASE_TRY(cell__write_loop(w, body, inputs, outputs, same));
+    BASE_TRY(cell__write_ints(w, &zero, 1, &first));
+    const char *grown = outputs[k];
+    for (uint32_t i = list->n_heads; i-- > 0;) {
+        const char *head = w->im->values[list->heads[i]].name;
+        BASE_TRY(cell__build_node(w->builder, "SequenceInsert",
+                                  (const char *[]){grown, head, first, NULL}, 1, &insert));
+        grown = insert->output[0];
+    }
+    if (insert != NULL) { // there is a head
+        insert->output[0] = w->proto->output[k];
+    }
+    return BASE_OK;
+}
+
+const Onnx__GraphProto *cell__write_headed(struct cell__import *im, const Onnx__NodeProto *loop)
+{
+    struct cell__loop_body body;
+    struct cell__writer w;
+    for (uint32_t k = 0; cell__loop_body(im, loop, &body) && k + 2 < loop->n_input; k++) {
+        uint32_t v = 0;
+        if (loop->output[k][0] == '\0' ||
+            cell__value_named(im, loop->input[k + 2], &v) != BASE_OK) {
+            continue;
+        }
+        const struct cell__value list = im->values[v];
+        if (list.kind == CELL__LIST && list.n_heads > 0 && list.behind_heads == 0) {
+            const bool is_written = cell__writer_begin(&w, im, loop) == BASE_OK &&
+                                    write_headed(&w, &body, k, &list) == BASE_OK;
+            return is_written ? cell__writer_nodes(&w) : NULL;
+        }
+    }
+    return NULL;
+}

@@ -92,7 +92,8 @@ struct cell__tensor {
 /* POISON: nothing is known, because its node cannot be imported; a fault only when it is needed.
  * COUNTER: what the number of a Loop's step and sizes of axes make (op_count.c). LIST: a sequence
  * of tensors, one a step: what a tensor is cut to along its axis `list_axis`, or what a Loop
- * collects; or parts of its features, whose ends along that axis stand in `part_ends`. ORDER: where
+ * collects; or parts of its features, whose ends along that axis stand in `part_ends`. Before what
+ * a Loop collects, or will, there may be `heads`, single tensors. ORDER: where
  * rows of a batch stand that are sorted, or where they stood before (sorted.c). */
 enum cell__value_kind {
     CELL__UNSET,
@@ -111,8 +112,11 @@ struct cell__value {
     struct cell__tensor tensor; /* CONST */
     struct cell__shape shape;   /* ROWS; LIST: of the whole, the steps' axis included */
     uint32_t list_axis;         /* LIST */
-    uint32_t n_parts;           /* LIST of parts of features; else 0 */
-    const int64_t *part_ends;   /* [n_parts], rising */
+    uint32_t n_heads;         /* LIST that begins with single tensors; of a collected one behind */
+    const uint32_t *heads;    /* [n_heads], values */
+    uint32_t behind_heads;    /* 1 + the list that a Loop has collected; 0: none */
+    uint32_t n_parts;         /* LIST of parts of features; else 0 */
+    const int64_t *part_ends; /* [n_parts], rising */
     int32_t steps; /* COUNTER: 1: the number of the step, and count; 0: count; -1: count, less that
                       number */
     struct cell__sym count; /* COUNTER; of a bool nothing: not the last step */

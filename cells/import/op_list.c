@@ -225,12 +225,70 @@ enum base_status cell__infer_list_empty(struct cell__import *im, struct cell__no
     return BASE_OK;
 }
 
+/* A list of single tensors; behind: 1 + the list after them, or 0. */
+static enum base_status set_heads(struct cell__import *im, const struct cell__node *node,
+                                  const uint32_t *heads, uint32_t n, uint32_t behind)
+{
+    struct cell__value *list = cell__output(im, node, 0);
+    const struct cell__value *first = &im->values[heads[0]];
+    uint32_t *copy = base_arena_array(im->arena, n, sizeof(*copy));
+    if (copy == NULL) {
+        return cell__no_memory(im);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const struct cell__value *head = &im->values[heads[i]];
+        if (head->kind != CELL__ROWS || head->dtype != first->dtype) {
+            return cell__refuse(im, "a sequence of what is no tensor, or of another type");
+        }
+        copy[i] = heads[i];
+    }
+    cell__set_list(im, node, 0, first->dtype, &first->shape, CELL__NONE);
+    list->n_heads = n;
+    list->heads = copy;
+    list->behind_heads = behind;
+    return BASE_OK;
+}
+
+enum base_status cell__infer_list_construct(struct cell__import *im, struct cell__node *node)
+{
+    return set_heads(im, node, node->inputs, node->n_inputs, 0);
+}
+
+/* One more tensor, outside of a Loop: behind others, or in front of what a Loop has collected. */
+static enum base_status add_head(struct cell__import *im, const struct cell__node *node)
+{
+    const struct cell__value *list = cell__input(im, node, 0);
+    const bool is_collected = list->list_axis == 0;
+    const uint32_t n = list->n_heads;
+    uint32_t heads[CELL__OPERANDS_MAX];
+    struct cell__list at = {.n = 0};
+    if (cell__has_input(node, 2)) {
+        BASE_TRY(cell__tensor_ints(im, cell__input(im, node, 2), "position", &at));
+    }
+    const bool is_in_front = at.n == 1 && at.at[0] == 0;
+    const bool goes_on = is_collected || list->behind_heads != 0;
+    if (n == CELL__OPERANDS_MAX || (at.n > 0 && !is_in_front) || goes_on != is_in_front ||
+        list->n_parts > 0) {
+        return cell__refuse(im, "anything but a step's tensor, at an end of a sequence that a "
+                                "Loop carries");
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        heads[i + (is_in_front ? 1 : 0)] = list->heads[i];
+    }
+    heads[is_in_front ? 0 : n] = node->inputs[1];
+    return set_heads(im, node, heads, n + 1,
+                     is_collected ? 1 + node->inputs[0] : list->behind_heads);
+}
+
 enum base_status cell__infer_list_insert(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *list = cell__input(im, node, 0);
     const struct cell__value *element = cell__input(im, node, 1);
+    if (list->kind == CELL__LIST && node->scan == CELL__NONE) {
+        return add_head(im, node);
+    }
     if (list->kind != CELL__LIST || list->list_axis != CELL__NONE || node->scan == CELL__NONE ||
-        element->kind != CELL__ROWS) {
+        element->kind != CELL__ROWS || list->n_heads > 0) {
         return cell__refuse(im, "anything but a step's tensor, at an end of a sequence that a "
                                 "Loop carries");
     }

@@ -137,7 +137,7 @@ enum base_status cell__infer_loop(struct cell__import *im, struct cell__node *no
     loop.n_carried = node->n_inputs - 2;
     for (uint32_t i = 0; i < loop.n_carried; i++) {
         const struct cell__value *init = cell__input(im, node, 2 + i);
-        if (init->kind == CELL__LIST && init->list_axis == CELL__NONE) {
+        if (init->kind == CELL__LIST && init->list_axis == CELL__NONE && init->n_heads == 0) {
             cell__set_list(im, node, 2 + i, init->dtype, &none, CELL__NONE);
         } else if (init->kind == CELL__CONST && is_kept(node, i)) {
             cell__set_const(im, node, 2 + i, &init->tensor);

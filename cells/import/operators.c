@@ -236,6 +236,8 @@ static const struct cell__operator operators[] = {
     {"SequenceAt", 2, 2, 1, " ", cell__infer_list_at, cell__lower_list_at,
      "by the number of the step, in a Loop; by a constant an element, the first or last step, or "
      "a part of the features"},
+    {"SequenceConstruct", 1, CELL__OPERANDS_MAX, 1, " ", cell__infer_list_construct, NULL,
+     "of single tensors, before a Loop that collects others"},
     {"SequenceEmpty", 0, 0, 1, " dtype ", cell__infer_list_empty, NULL, "carried by a Loop"},
     {"SequenceInsert", 2, 3, 1, " ", cell__infer_list_insert, cell__lower_list_insert,
      "at the end or in front, once a step of a Loop"},

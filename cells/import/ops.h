@@ -241,6 +241,7 @@ cell__op_fn cell__infer_list_empty, cell__infer_list_insert, cell__infer_list_jo
 /* Of a tensor, or a list of what it is cut to along the axis, what the node's input 1 states. */
 enum base_status cell__infer_pick(struct cell__import *im, struct cell__node *node, uint32_t axis);
 enum base_status cell__lower_pick(struct cell__import *im, struct cell__node *node, uint32_t axis);
+cell__op_fn cell__infer_list_construct;
 cell__op_fn cell__lower_element, cell__lower_list_at, cell__lower_list_insert;
 /* Gather of input 0 on this axis by the number of the step. */
 enum base_status cell__infer_element(struct cell__import *im, const struct cell__node *node,

@@ -437,9 +437,11 @@ static enum base_status names_of(struct cell__import *im, Onnx__ValueInfoProto *
     return BASE_OK;
 }
 
-/* Ends a MatMul that was written out; others are computed as they are. */
+/* End a MatMul and a list's join that were written out; others are computed as they are. */
 static const struct cell__operator turned_product = {
     "MatMul", 1, 2, 1, " ", cell__infer_written, cell__lower_branch, ""};
+static const struct cell__operator joined_list = {
+    "ConcatFromSequence", 1, 1, 1, " axis new_axis ", cell__infer_written, cell__lower_branch, ""};
 
 /* The node behind a branch or body: it reads what that has computed. */
 static enum base_status walk_end(struct cell__import *im, const struct frame *frame)
@@ -449,7 +451,9 @@ static enum base_status walk_end(struct cell__import *im, const struct frame *fr
     BASE_TRY(names_of(im, frame->graph->output, frame->graph->n_output, names));
     struct wires wires = {.proto = proto,
                           .op = is_standard(proto, "MatMul") ? &turned_product
-                                                             : cell__operator_find(proto->op_type),
+                                : is_standard(proto, "ConcatFromSequence")
+                                    ? &joined_list
+                                    : cell__operator_find(proto->op_type),
                           .inputs = names,
                           .n_inputs = frame->graph->n_output,
                           .outputs = proto->output,
@@ -495,6 +499,7 @@ static enum base_status walk_next(struct cell__import *im, struct frame *frames,
     const bool is_loop = is_standard(proto, "Loop");
     const Onnx__GraphProto *nodes = is_loop ? cell__write_assigned(im, proto) : NULL;
     nodes = is_loop && nodes == NULL ? cell__write_some_steps(im, proto) : nodes;
+    nodes = is_loop && nodes == NULL ? cell__write_headed(im, proto) : nodes;
     if (nodes != NULL) { // in place of it: they make all that it makes
         frames[(*depth)++] = (struct frame){.graph = nodes, .scan = frame->scan};
         return cell__walk_constants(im, nodes);

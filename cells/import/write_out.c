@@ -452,6 +452,36 @@ static enum base_status write_to_depth(struct cell__writer *w)
     return write_turned(w, before, perm, after);
 }
 
+/* Single tensors before what a Loop has collected: as elements of the axis that joins them. */
+static enum base_status write_joined(struct cell__writer *w)
+{
+    uint32_t v = 0;
+    int64_t axis = 0;
+    int64_t is_new = 0;
+    const char *parts[CELL__OPERANDS_MAX + 1] = {NULL};
+    Onnx__NodeProto *join = NULL;
+    if (cell__value_named(w->im, w->proto->input[0], &v) != BASE_OK) {
+        return BASE_RESOURCE_EXHAUSTED;
+    }
+    const struct cell__value list = w->im->values[v];
+    BASE_TRY(cell__writer_int(w, "axis", &axis));
+    BASE_TRY(cell__writer_int(w, "new_axis", &is_new));
+    if (list.kind != CELL__LIST || list.behind_heads == 0 || list.n_heads >= CELL__OPERANDS_MAX) {
+        return cell__unwritten(w, "of what no Loop has collected");
+    }
+    for (uint32_t i = 0; i < list.n_heads; i++) {
+        parts[i] = w->im->values[list.heads[i]].name;
+        BASE_TRY(cell__write_axes(w, "Unsqueeze", parts[i], &axis, is_new != 0 ? 1 : 0, &parts[i]));
+    }
+    const char *behind = w->im->values[list.behind_heads - 1].name;
+    BASE_TRY(cell__build_node(w->builder, "ConcatFromSequence", (const char *[]){behind, NULL}, 1,
+                              &join));
+    BASE_TRY(cell__build_set_int(w->builder, join, "axis", axis));
+    BASE_TRY(cell__build_set_int(w->builder, join, "new_axis", is_new));
+    parts[list.n_heads] = join->output[0];
+    return cell__write_concat(w, parts, axis, &w->out);
+}
+
 static const struct {
     const char *name;
     enum base_status (*write)(struct cell__writer *w);
@@ -464,6 +494,7 @@ static const struct {
     {"Atanh", write_atanh, 1},
     {"Ceil", write_ceil, 1},
     {"Celu", write_celu, 1},
+    {"ConcatFromSequence", write_joined, 1},
     {"Cosh", write_cosh, 1},
     {"DepthToSpace", write_to_space, 1},
     {"Einsum", cell__write_einsum, 1},

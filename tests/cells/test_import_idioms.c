@@ -146,6 +146,28 @@ START_TEST(test_elements_go_to_an_end_of_a_list)
 }
 END_TEST
 
+/* Before a loop at the end, behind it in front: elsewhere they would not be where a list has them.
+ */
+START_TEST(test_lists_that_have_begun)
+{
+    const Onnx__GraphProto *graph = begin("loop_begun-ts1.13-op17");
+    changed_rename(&node_of(graph, "SequenceConstruct", 0)->input[0],
+                   "over_h.weight"); // a constant
+    changed_expect(BASE_UNIMPLEMENTED, "SequenceConstruct (node", "no tensor, or of another type");
+    graph = begin("loop_begun-ts1.13-op17"); // what is no list that a Loop has collected
+    const Onnx__NodeProto *construct = node_of(graph, "SequenceConstruct", 0);
+    changed_rename(&node_of(graph, "ConcatFromSequence", 0)->input[0], construct->output[0]);
+    changed_expect(BASE_UNIMPLEMENTED, "ConcatFromSequence (node", "no Loop has collected");
+    graph = begin("loop_begun-ts1.13-op17"); // one of a list of which the first are others
+    Onnx__NodeProto *join = node_of(graph, "ConcatFromSequence", 0);
+    changed_rename(&join->op_type, "SequenceLength");
+    while (join->n_attribute > 0) {
+        onnx__attribute_proto__free_unpacked(join->attribute[--join->n_attribute], NULL);
+    }
+    changed_expect(BASE_UNIMPLEMENTED, "SequenceLength (node", "no whole sequence");
+}
+END_TEST
+
 START_TEST(test_parts_that_there_are_not_are_refused)
 {
     const Onnx__GraphProto *graph = begin("loop_parts-ts1.13-op17");
@@ -196,6 +218,7 @@ int main(void)
     tcase_add_test(tcase, test_other_numbers_of_steps_are_refused);
     tcase_add_test(tcase, test_steps_that_there_are_not_are_refused);
     tcase_add_test(tcase, test_elements_go_to_an_end_of_a_list);
+    tcase_add_test(tcase, test_lists_that_have_begun);
     tcase_add_test(tcase, test_parts_that_there_are_not_are_refused);
     tcase_add_test(tcase, test_blocks_that_there_are_not_are_refused);
     suite_add_tcase(suite, tcase);

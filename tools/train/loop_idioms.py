@@ -117,8 +117,25 @@ class Between(Loop):
         return torch.stack(steps, 1)
 
 
+class Begun(Loop):
+    """lists that have elements before the loop, one of them two"""
+
+    outputs, more = {"y": BATCH_FIRST, "z": {0: "batch", 1: "longer"}}, 1
+
+    def forward(self, x: Tensor) -> Tuple[Tensor, Tensor]:
+        h = torch.tanh(self.over_x(x[:, 0])[:, :5])
+        steps, others = [h], [h.unsqueeze(1)]
+        others.append(h.unsqueeze(1) * 2)
+        for t in range(1, x.size(1)):
+            h = torch.tanh(self.over_x(x[:, t])[:, :5] + self.over_h(h)[:, 5:10])
+            steps.append(h)
+            others.append(torch.sigmoid(h).unsqueeze(1))
+        return torch.stack(steps, 1), torch.cat(others, 1)
+
+
 MODULES = {
     "loop_assigned": Assigned,
+    "loop_begun": Begun,
     "loop_between": Between,
     "loop_both_ways": BothWays,
     "loop_down": Down,
