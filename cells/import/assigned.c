@@ -7,7 +7,10 @@
  * Where all other indices are whole ranges, and the Loop has as many steps as the axis is long, the
  * tensor behind the Loop is the h of all steps beside each other, whatever it was before. So h goes
  * to a list. That it has the shape of what it is assigned to, and the list as many elements, an
- * Expand and a Reshape say: where they do not, the file is refused. */
+ * Expand and a Reshape say: where they do not, the file is refused.
+ *
+ * A list that has elements before the Loop is likewise an empty one, to which they are added in
+ * front behind it; op_list.c keeps them apart until the list is joined. */
 #include "cells/import/assigned.h"
 
 #include "cells/import/loop_body.h"

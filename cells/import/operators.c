@@ -91,7 +91,7 @@ static const struct cell__operator operators[] = {
     {"Erf", 1, 1, 1, " ", cell__infer_function, cell__lower_function, "float32, within 3e-7"},
     {"Exp", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
     {"Expand", 2, 2, 1, " ", cell__infer_expand, cell__lower_expand,
-     "along batch or time, a constant, or up to 256 times inside a row"},
+     "along batch or time, a constant, or within a row, of up to 1,048,576 elements then"},
     {"Flatten", 1, 1, 1, " axis ", cell__infer_flatten, cell__lower_reshaped,
      "keeps the order of a row"},
     {"Floor", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
