@@ -61,6 +61,41 @@ static enum base_status part_of(struct cell__import *im, const struct cell__valu
                : cell__row_transpose(im, part->row, dims, &part->row);
 }
 
+/* The row of which a part is the first steps; NONE: it is none such. */
+static uint32_t beginning_of(const struct cell__import *im, uint32_t part)
+{
+    const struct cell__row *copy = &im->rows[part];
+    if (copy->kind != CELL__ROW_OP || copy->op.kind != CELL_OP_COPY) {
+        return CELL__NONE;
+    }
+    const struct cell__row *window = &im->rows[copy->op.operands[0]];
+    const bool is_beginning = window->kind == CELL__ROW_WINDOW && window->part == 1 &&
+                              window->stride == 1 && window->offset == 0 && window->parts == 0 &&
+                              window->by == 0 && !window->is_from_end && window->times != 0;
+    return is_beginning ? window->index : CELL__NONE;
+}
+
+/* Zeros before a sequence that lacks as many steps at its end: each step reads one before its own,
+ * as of padding. NONE: it is no such join. */
+static enum base_status shift(struct cell__import *im, const struct cell__joined *joined,
+                              const struct cell__axis *left, uint32_t width, uint32_t *row)
+{
+    *row = CELL__NONE;
+    if (joined->n != 2 || !cell__row_is_zero(im, joined->parts[0].row) ||
+        joined->parts[1].is_turned) {
+        return BASE_OK;
+    }
+    const uint32_t n = im->rows[joined->parts[0].row].value.width / width;
+    const uint32_t whole = beginning_of(im, joined->parts[1].row);
+    // As many steps as the whole: so many are cut at the end as there are zeros.
+    if (whole == CELL__NONE || im->rows[whole].times != cell__axis_times(im, left)) {
+        return BASE_OK;
+    }
+    struct cell__steps steps = {.count = 1, .stride = 1, .offset = -(int32_t)n};
+    *row = whole;
+    return cell__row_copy_steps(im, left, left, &steps, row);
+}
+
 enum base_status cell__join_steps(struct cell__import *im, struct cell__node *node, uint32_t axis)
 {
     const struct cell__value *out = cell__output(im, node, 0);
@@ -92,7 +127,10 @@ enum base_status cell__join_steps(struct cell__import *im, struct cell__node *no
     if (joined.n == 0) {
         return cell__refuse(im, "of nothing");
     }
-    BASE_TRY(cell__row_join_steps(im, &joined, &out->shape.axes[axis], width, &row));
+    BASE_TRY(shift(im, &joined, &out->shape.axes[axis], width, &row));
+    if (row == CELL__NONE) {
+        BASE_TRY(cell__row_join_steps(im, &joined, &out->shape.axes[axis], width, &row));
+    }
     cell__set_row(im, node, 0, row);
     return BASE_OK;
 }
