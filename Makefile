@@ -188,8 +188,9 @@ CELLS_SRCS = \
   cells/lane/host.c \
   cells/model.c \
   cells/model_decoder.c \
-  cells/model_states.c \
   cells/model_graph.c \
+  cells/model_history.c \
+  cells/model_states.c \
   cells/model_transducer.c \
   cells/model_tree.c \
   cells/transducer.c \
@@ -784,6 +785,7 @@ SERVER_SUITES = \
   tests/server/test_start_calibration.c \
   tests/server/test_session_failures.c \
   tests/server/test_session_random.c \
+  tests/server/test_session_windows.c \
   tests/server/test_sentencepiece.c \
   tests/server/test_sessions.c \
   tests/server/test_status.c \

@@ -96,6 +96,7 @@ enum cell_source_kind {
     CELL_SOURCE_TAKEN,  /* of an output, which no cell makes: the steps that a decoder has taken
                            before its end, what a beam search has found (CELL_BEAM_..), or the
                            labels that steps come to (CELL_LABELS_..) */
+    CELL_SOURCE_KEPT,   /* of an output, which no cell makes either: what histories[index] keeps */
 };
 
 /* An INPUT, an EACH or a JOIN of one sequence may be a window: `count` rows behind each other, as
@@ -126,10 +127,12 @@ struct cell_sequence {
     uint32_t parts;  /* a transposed convolution makes such steps; 0: as 1 */
     uint32_t kept;   /* some of the source's first or last steps; stride is 1 */
     uint32_t stated; /* stride 0: as many in every request, for the file says so; 0: any number */
-    uint32_t steps_max; /* what a table of positions has a row for; 0: any number */
-    uint32_t multiple;  /* what divides it, since steps are parted so; 0: anything may */
-    uint32_t steps_min; /* what steps that are taken by their number ask for; 0: any number */
-    bool may_be_empty;  /* only joins read it, of which it then is no part, or nobody does */
+    uint32_t steps_max;     /* what a table of positions has a row for; 0: any number */
+    uint32_t multiple;      /* what divides it, since steps are parted so; 0: anything may */
+    uint32_t steps_min;     /* what steps that are taken by their number ask for; 0: any number */
+    uint32_t part_multiple; /* what divides those of each request of a session but its last, so that
+                               strides go on as in the whole; 0: anything may */
+    bool may_be_empty;      /* only joins read it, of which it then is no part, or nobody does */
 };
 
 /* Whether so many steps are enough of it, of so many of its source; those mean nothing where it has
@@ -385,13 +388,25 @@ struct cell_model_state {
     bool or_start; /* before the first of them it is decoder.start, in place of zeros */
 };
 
+/* What windows of a session's requests read of steps that were in earlier ones: the last `steps`
+ * rows, the oldest first, of a model input or of what a stage makes at each step. They are an input
+ * and an output of the model, [batch, steps, width]; an input that is left out is zeros, as all is
+ * before a sequence begins. */
+struct cell_history {
+    struct cell_source source; /* INPUT or EACH: which rows */
+    uint32_t sequence, rate;   /* of so many steps that the request has each is one row; what a
+                                  padding has made behind the last is not kept */
+    uint32_t steps, width;
+    uint32_t input, output;
+};
+
 /* States under the names of their tensors. */
 struct cell_kept_state {
     const char *input, *output;
 };
 
 struct cell_kept_states {
-    bool recurrent; /* those of all chains too that begin with zeros */
+    bool recurrent; /* those of all chains too that begin with zeros, and what windows read */
     uint32_t n;
     const struct cell_kept_state *items;
 };
@@ -414,6 +429,8 @@ struct cell_model {
     struct cell_join joins[CELL_JOINS_MAX];
     uint32_t n_states; /* that a session keeps; 0: the model has no sessions */
     struct cell_model_state states[CELL_TENSORS_MAX];
+    uint32_t n_histories; /* among the states */
+    struct cell_history histories[CELL_TENSORS_MAX];
     struct cell_model_options options; /* as it was loaded */
     char producer[64];                 /* as the file states it, such as "pytorch 2.1.0" */
     uint64_t file_bytes;               /* of all files that were read */
@@ -444,13 +461,16 @@ enum base_status cell_model_load(struct cell_registry *registry, const char *pat
 enum base_status cell_model_parse(struct cell_registry *registry, struct cell_model_file file,
                                   const char *label, const struct cell_model_options *options,
                                   struct cell_model **out, struct base_error *error);
-/* Gives a model of sequences, which has none yet, the states that a session keeps. Those of chains
- * become inputs and outputs called "state.0" and so on. INVALID_ARGUMENT: no such tensors, or not
- * alike; UNIMPLEMENTED: a sequence in parts would not give what it gives as a whole, and why. The
- * model may then be half changed: it is to be freed. */
+/* Gives a model of sequences, which has none yet, the states that a session keeps. Those of chains,
+ * and what windows read of earlier steps, become inputs and outputs called "state.0" and so on.
+ * INVALID_ARGUMENT: no such tensors, or not alike; UNIMPLEMENTED: a sequence in parts would not
+ * give what it gives as a whole, and why. The model may then be half changed: it is to be freed. */
 enum base_status cell_model_keep_states(struct cell_model *model,
                                         const struct cell_kept_states *kept,
                                         struct base_error *error);
+/* The history of these rows, of an INPUT or an EACH; NULL: no session keeps any. */
+const struct cell_history *cell_model_history(const struct cell_model *model,
+                                              const struct cell_source *source);
 /* Steps of every sequence of the model where each that the request may choose has `given`. */
 void cell_model_steps(const struct cell_model *model, uint32_t given,
                       uint32_t steps[CELL_SEQUENCES_MAX]);

@@ -186,7 +186,8 @@ static void bind_window(struct sched__unfolding *u, uint32_t s, uint32_t input)
     const sched_node_id node = sched__node_of(u, s);
     size_t stride = 0;
     const uint8_t *rows = NULL;
-    if (source->kind == CELL_SOURCE_INPUT && u->sequences->inputs[source->index].data == NULL) {
+    if (source->kind == CELL_SOURCE_INPUT && u->sequences->inputs[source->index].data == NULL &&
+        cell_model_history(model, source) == NULL) {
         return; // reads zeros
     }
     if (sched__is_of_stage(source) && sched__node_of(u, source->stage) == SCHED_NONE) {

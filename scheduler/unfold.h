@@ -35,6 +35,9 @@ struct sched_sequences {
     const struct sched_tensor
         *outputs;            /* [model->n_outputs]; a decoder's have room for all steps */
     sched_node_id *decoders; /* [n_rows], filled: nodes of a decoder; of CELL_UNFOLD_SEQ2SEQ */
+    const uint8_t **kept;    /* [model->n_histories][n_rows], filled: where what a session keeps
+                                stands when the graph has finished, NULL of rows without a step.
+                                NULL: nobody asks */
     uint32_t decoder_steps;  /* a decoder takes at most so many; 0: as many as the model's. Of a
                                 transducer each row takes at most what its frames ask for */
     uint32_t beam_width;     /* of its search, at most the model's; 0: the model's */
@@ -73,6 +76,10 @@ static inline uint32_t sched_beam_width(const struct sched_sequences *sequences)
     const uint32_t asked = sequences->beam_width;
     return asked > 0 && asked < most ? asked : most;
 }
+
+/* When the graph has finished: writes the histories among the outputs, of those rows that had steps
+ * and as far as they are asked for. */
+void sched_sequences_keep(const struct sched_sequences *sequences);
 
 /* Takes all memory from the arena. *out is NULL when nothing is to run: every row has no step and
  * the model no ONCE stage. INVALID_ARGUMENT, RESOURCE_EXHAUSTED (arena spent). */

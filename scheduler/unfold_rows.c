@@ -30,6 +30,44 @@ static void copy_steps(uint8_t *to, size_t stride, const uint8_t *from, int64_t 
     }
 }
 
+/* What a session has of the steps before: in front of the first one. */
+static void bring_history(struct sched__unfolding *u, const struct cell_source *source,
+                          uint8_t *rows, size_t stride)
+{
+    const struct sched_sequences *sequences = u->sequences;
+    const struct cell_history *history = cell_model_history(sequences->model, source);
+    if (history == NULL || rows == NULL) {
+        return;
+    }
+    const size_t bytes = history->steps * stride;
+    const size_t n = (size_t)(history - sequences->model->histories);
+    const struct sched_tensor *given = &sequences->inputs[history->input];
+    const uint32_t steps = sched__length_of(u, history->sequence) / history->rate;
+    if (given->data != NULL) {
+        memcpy(rows - bytes, sched__piece_of(given, u->own->row, 0), bytes);
+    }
+    if (sequences->kept != NULL) {
+        sequences->kept[n * sequences->n_rows + u->own->row] = rows + steps * stride - bytes;
+    }
+}
+
+void sched_sequences_keep(const struct sched_sequences *sequences)
+{
+    const struct cell_model *model = sequences->model;
+    for (uint32_t n = 0; sequences->kept != NULL && n < model->n_histories; n++) {
+        const struct cell_history *history = &model->histories[n];
+        const struct cell_tensor *tensor = &model->outputs[history->output];
+        const struct sched_tensor *to = &sequences->outputs[history->output];
+        const size_t bytes = (size_t)tensor->width * cell_dtype_bytes(tensor->dtype);
+        for (uint32_t b = 0; to->data != NULL && b < sequences->n_rows; b++) {
+            const uint8_t *from = sequences->kept[(size_t)n * sequences->n_rows + b];
+            if (from != NULL) {
+                memcpy(to->data + b * to->batch_bytes, from, bytes);
+            }
+        }
+    }
+}
+
 uint8_t *sched__spill_of(struct sched__unfolding *u, uint32_t stage, uint32_t output,
                          size_t *stride)
 {
@@ -50,6 +88,9 @@ uint8_t *sched__spill_of(struct sched__unfolding *u, uint32_t stage, uint32_t ou
                                .when = CELL_EMIT_EACH,
                                .index = output,
                                .to = sched__rows_for(from, *spill, (int64_t)*stride, steps)});
+        bring_history(
+            u, &(struct cell_source){.kind = CELL_SOURCE_EACH, .stage = stage, .index = output},
+            *spill, *stride);
     }
     return *spill;
 }
@@ -99,10 +140,11 @@ const uint8_t *sched__padded_of(struct sched__unfolding *u, const struct cell_so
         return *padded;
     }
     *padded = make_rows(u, steps, *stride);
-    const uint8_t *from = sched__piece_of(given, u->own->row, source->piece);
-    if (*padded != NULL) {
+    if (*padded != NULL && given->data != NULL) {
+        const uint8_t *from = sched__piece_of(given, u->own->row, source->piece);
         copy_steps(*padded, *stride, from, given->step_bytes, steps);
     }
+    bring_history(u, source, *padded, *stride);
     return *padded;
 }
 

@@ -175,6 +175,7 @@ static enum base_status finish_outputs(struct srv_flight *flight)
         srv_trim(request, sequences, flight->job.graph, flight->parts.steps, taken);
         steps[cells->decoder.sequence] = taken;
     }
+    sched_sequences_keep(sequences);
     if (cells->unfold == CELL_UNFOLD_CHAIN) {
         srv_tensors_turn_back(request, cells, sequences->outputs);
     }
@@ -427,6 +428,7 @@ static enum base_status start_flight(struct srv_flight *flight)
     }
     BASE_TRY(srv_texts_read(flight->model->texts, cells, request, &rows, &request->error));
     BASE_TRY(unfold(flight, &rows));
+    BASE_TRY(srv_core__check_part(flight));
     BASE_TRY(srv_core__reserve_states(flight));
     BASE_TRY(srv_core__open_parts(flight));
     uint64_t now_ns = base_now_ns();

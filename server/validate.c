@@ -320,6 +320,21 @@ static enum base_status take_steps(const struct srv_request *request,
     return BASE_OK;
 }
 
+/* Where what a session keeps of windows is to be found. */
+static enum base_status take_histories(struct srv_request *request,
+                                       struct sched_sequences *sequences, struct base_error *error)
+{
+    const uint32_t n = sequences->model->n_histories;
+    if (n == 0) {
+        return BASE_OK;
+    }
+    sequences->kept =
+        base_arena_array(&request->arena, (size_t)n * sequences->n_rows, sizeof(const uint8_t *));
+    return sequences->kept != NULL
+               ? BASE_OK
+               : base_fail(error, BASE_RESOURCE_EXHAUSTED, "request memory spent");
+}
+
 /* Of a decoder: how long an answer may be. */
 static enum base_status take_decoding(struct srv_request *request,
                                       struct sched_sequences *sequences,
@@ -365,6 +380,7 @@ enum base_status srv_validate(struct srv_request *request, const struct cell_mod
     sequences->outputs = outputs;
     BASE_TRY(take_sequences(request, sequences, &extents, rows, error));
     BASE_TRY(check_told_steps(sequences, error));
+    BASE_TRY(take_histories(request, sequences, error));
     if (model->unfold == CELL_UNFOLD_SEQ2SEQ) {
         BASE_TRY(take_decoding(request, sequences, &extents, error));
     }

@@ -71,6 +71,7 @@ static struct cell_value row_value(const struct cell__plans *plans, const struct
     case CELL_SOURCE_CHILD:
     case CELL_SOURCE_START:
     case CELL_SOURCE_TAKEN:
+    case CELL_SOURCE_KEPT:
         break;
     }
     base_assert(false);

@@ -202,6 +202,7 @@ static const double *read_row(const struct replay *replay, const struct cell_sou
         return &number;
     }
     case CELL_SOURCE_JOIN: // see read_source()
+    case CELL_SOURCE_KEPT: // see copy_history()
     case CELL_SOURCE_MEMORY:
         return NULL; // see set_memories()
     case CELL_SOURCE_CHILD:
@@ -250,6 +251,18 @@ static const double *read_source(const struct replay *replay, const struct cell_
                : read_row(replay, source, b, t);
 }
 
+/* Row `at`, below 0, of what a session has of the steps before; NULL: zeros. */
+static const double *read_history(const struct replay *replay, const struct cell_history *history,
+                                  int64_t b, int64_t at)
+{
+    const int64_t place = (int64_t)history->steps + at;
+    const struct cell_tensor *shape = &replay->model->inputs[history->input];
+    const int64_t row = shape->batch_axis < 0 ? 0 : b;
+    return place < 0 ? NULL
+                     : replay->inputs[history->input].data +
+                           (size_t)(row * (int64_t)history->steps + place) * history->width;
+}
+
 /* The rows of a window, zeros beyond the ends, to the oracle's value. */
 static void set_window(const struct replay *replay, const struct cell_stage *stage, uint32_t input,
                        int64_t b, int64_t t, struct oracle *oracle)
@@ -271,6 +284,7 @@ static void set_window(const struct replay *replay, const struct cell_stage *sta
         ck_assert(first >= 0 && first < steps);
     }
     const int64_t parts = source->parts > 0 ? source->parts : 1;
+    const struct cell_history *history = cell_model_history(replay->model, source);
     for (uint32_t i = 0; i < source->count; i++) {
         const int64_t at = first + i;
         double *to = oracle->values[input] + (size_t)i * width;
@@ -279,6 +293,10 @@ static void set_window(const struct replay *replay, const struct cell_stage *sta
         if (at >= 0 && at < steps * parts) {
             const double *row = read_source(replay, source, b, at / parts);
             memcpy(to, row + (size_t)(at % parts) * width, width * sizeof(*to));
+        } else if (at < 0 && history != NULL) {
+            const double *row = read_history(replay, history, b, at);
+            ck_assert_ptr_nonnull(row);
+            memcpy(to, row, width * sizeof(*to));
         }
     }
 }
@@ -431,10 +449,30 @@ static void make_outputs(const struct replay *replay, struct replay_tensor *outp
     }
 }
 
+/* The last steps of those before and the request's own. */
+static void copy_history(const struct replay *replay, const struct cell_history *history, int64_t b,
+                         double *to)
+{
+    const int64_t steps = length_of(replay, b, history->sequence) / history->rate;
+    for (uint32_t i = 0; i < history->steps; i++) {
+        const int64_t at = steps - history->steps + i;
+        const double *row = at < 0 ? read_history(replay, history, b, at)
+                                   : read_row(replay, &history->source, b, at);
+        ck_assert_ptr_nonnull(row);
+        memcpy(to + (size_t)i * history->width, row, history->width * sizeof(*to));
+    }
+}
+
 static void copy_row(const struct replay *replay, uint32_t output, const struct replay_tensor *to,
                      int64_t b, int64_t t)
 {
     const struct cell_tensor *shape = &replay->model->outputs[output];
+    const struct cell_source *source = &replay->model->output_sources[output][0];
+    if (source->kind == CELL_SOURCE_KEPT) {
+        copy_history(replay, &replay->model->histories[source->index], b,
+                     to->data + row_offset(shape, to->dims, b, t));
+        return;
+    }
     for (uint32_t p = 0; p < shape->pieces; p++) {
         const double *row = read_source(replay, &replay->model->output_sources[output][p], b, t);
         ck_assert_ptr_nonnull(row);

@@ -11,8 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ROWS  2
-#define STEPS 9
+#define ROWS 2
 
 static struct cell_registry *registry;
 static struct cell_model *model;
@@ -192,9 +191,9 @@ static bool is_state_input(uint32_t input)
 }
 
 /* Runs the steps from first on with states, and leaves the next ones there; outputs of steps go to
- * their place in made, others replace what is there. */
+ * their place in made, behind those that are there, others replace what is there. */
 static void run_part(struct replay_tensor *whole, struct replay_tensor *states, uint32_t first,
-                     uint32_t steps, struct replay_tensor *made)
+                     uint32_t steps, struct replay_tensor *made, uint32_t *n_made)
 {
     struct replay_tensor inputs[CELL_TENSORS_MAX];
     struct replay_tensor outputs[CELL_TENSORS_MAX];
@@ -218,7 +217,8 @@ static void run_part(struct replay_tensor *whole, struct replay_tensor *states, 
     }
     for (uint32_t o = 0; o < model->n_outputs; o++) {
         if (model->outputs[o].time_axis >= 0) {
-            move_steps(&model->outputs[o], &made[o], &outputs[o], first, true);
+            move_steps(&model->outputs[o], &made[o], &outputs[o], n_made[o], true);
+            n_made[o] += (uint32_t)outputs[o].dims[model->outputs[o].time_axis];
         } else {
             copy_values(&outputs[o], &made[o]);
         }
@@ -227,32 +227,53 @@ static void run_part(struct replay_tensor *whole, struct replay_tensor *states, 
     release(outputs, model->n_outputs);
 }
 
-/* Whether parts give what the whole gives. */
+/* What divides the steps of all parts but the last. */
+static uint32_t part_multiple(void)
+{
+    uint32_t multiple = 1;
+    for (uint32_t q = 0; q < model->n_sequences; q++) {
+        const uint32_t other = model->sequences[q].part_multiple;
+        multiple = other > multiple ? other : multiple;
+    }
+    return multiple;
+}
+
+/* Whether parts give what the whole gives; of a model of strides the last has some steps too few.
+ */
 static void check_parts(const char *name, struct base_random *random)
 {
-    static const uint32_t parts[] = {1, 3, 5};
+    const uint32_t multiple = part_multiple();
+    const uint32_t parts[] = {multiple, 3 * multiple, multiple, 6 * multiple - multiple / 2};
+    const size_t n_parts = sizeof(parts) / sizeof(parts[0]);
     struct replay_tensor inputs[CELL_TENSORS_MAX];
     struct replay_tensor outputs[CELL_TENSORS_MAX];
     struct replay_tensor states[CELL_TENSORS_MAX];
     struct replay_tensor made[CELL_TENSORS_MAX];
+    uint32_t n_made[CELL_TENSORS_MAX] = {0};
+    uint32_t steps = 0;
+    for (size_t p = 0; p < n_parts; p++) {
+        steps += parts[p];
+    }
     for (uint32_t i = 0; i < model->n_inputs; i++) {
         const bool is_state = is_state_input(i);
-        inputs[i] = make(&model->inputs[i], STEPS, is_state ? NULL : random);
-        states[i] = make(&model->inputs[i], STEPS, NULL);
+        inputs[i] = make(&model->inputs[i], steps, is_state ? NULL : random);
+        states[i] = make(&model->inputs[i], steps, NULL);
     }
     replay_run(model, inputs, outputs);
     for (uint32_t o = 0; o < model->n_outputs; o++) {
-        made[o] = make(&model->outputs[o], STEPS, NULL);
+        made[o] = replay_tensor_random(outputs[o].rank, outputs[o].dims, NULL);
     }
     uint32_t first = 0;
-    for (size_t p = 0; p < sizeof(parts) / sizeof(parts[0]); p++) {
-        run_part(inputs, states, first, parts[p], made);
+    for (size_t p = 0; p < n_parts; p++) {
+        run_part(inputs, states, first, parts[p], made, n_made);
         first += parts[p];
     }
-    ck_assert_uint_eq(first, STEPS);
     for (uint32_t o = 0; o < model->n_outputs; o++) {
-        ck_assert_uint_eq(made[o].count, outputs[o].count);
-        for (size_t e = 0; e < made[o].count; e++) {
+        const bool is_kept = model->output_sources[o][0].kind == CELL_SOURCE_KEPT;
+        const int32_t axis = model->outputs[o].time_axis;
+        ck_assert_msg(axis < 0 || outputs[o].dims[axis] == n_made[o],
+                      "%s: output '%s' has %u steps", name, model->outputs[o].name, n_made[o]);
+        for (size_t e = 0; e < made[o].count && (!is_kept || multiple == 1); e++) {
             ck_assert_msg(fabs(made[o].data[e] - outputs[o].data[e]) < 1e-9,
                           "%s: output '%s' differs at %zu", name, model->outputs[o].name, e);
         }
@@ -266,7 +287,10 @@ static void check_parts(const char *name, struct base_random *random)
 /* Why layers of exports are refused; of each there are some. */
 static const char *const reasons[] = {
     "begins at the end of the sequence",
-    "reads steps beside its own",
+    "reads steps beside its own, which",
+    "reads steps beside its own, of a sequence",
+    "reads steps behind its own",
+    "is of a sequence that has other steps than the request",
     "reads all steps",
     "reads steps that are joined to others",
     "reads the last step",
@@ -295,6 +319,7 @@ START_TEST(test_layers_of_every_export_in_parts_or_refused)
     uint32_t n = 0;
     uint32_t checked = 0;
     uint32_t stated = 0;
+    uint32_t with_histories = 0;
     struct base_random random = util_random(7);
     char path[UTIL_PATH_BYTES];
     util_repo_path(path, "tests/data/onnx");
@@ -309,6 +334,7 @@ START_TEST(test_layers_of_every_export_in_parts_or_refused)
         if (model == NULL) { // one is refused anyhow
         } else if (cell_model_keep_states(model, &kept, &error) == BASE_OK) {
             ck_assert_uint_gt(model->n_states, 0);
+            with_histories += model->n_histories > 0 ? 1 : 0;
             if (has_stated_steps()) {
                 stated++;
             } else {
@@ -329,6 +355,7 @@ START_TEST(test_layers_of_every_export_in_parts_or_refused)
     ck_assert_uint_ge(n, 463);
     ck_assert_uint_ge(checked, 290);
     ck_assert_uint_ge(stated, 3);
+    ck_assert_uint_ge(with_histories, 21);
     for (size_t i = 0; i < REASONS; i++) {
         ck_assert_msg(refused[i] > 0, "none %s", reasons[i]);
     }
@@ -365,6 +392,80 @@ START_TEST(test_layers_that_are_refused)
     ck_assert_msg(strstr(error.message, "more than 32 inputs or outputs") != NULL, "%s",
                   error.message);
     close_export();
+}
+END_TEST
+
+/* A window of the step before each, put where a stage reads a step of its own. */
+static void look_back(uint32_t stage, uint32_t input, int32_t offset)
+{
+    struct cell_source *source = &model->stages[stage].inputs[input];
+    source->count = 1;
+    source->stride = 1;
+    source->offset = offset;
+    model->reach = offset < 0 ? (uint32_t)-offset : model->reach;
+}
+
+static void expect_refused(const char *why)
+{
+    static const struct cell_kept_states kept = {.recurrent = true};
+    ck_assert_int_eq(cell_model_keep_states(model, &kept, &error), BASE_UNIMPLEMENTED);
+    ck_assert_msg(strstr(error.message, why) != NULL, "%s", error.message);
+    close_export();
+}
+
+/* Of ids a session keeps ids, which whoever brings them may not choose freely. */
+START_TEST(test_histories_of_ids)
+{
+    static const struct cell_kept_states kept = {.recurrent = true};
+    open_export("embedding-ts1.13-op14");
+    ck_assert_int_gt(model->inputs[0].id_bound, 0);
+    look_back(0, 0, -2);
+    ck_assert_int_eq(cell_model_keep_states(model, &kept, &error), BASE_OK);
+    ck_assert_uint_eq(model->n_histories, 1);
+    const struct cell_history *history = &model->histories[0];
+    const struct cell_tensor *input = &model->inputs[history->input];
+    ck_assert_uint_eq(history->steps, 2);
+    ck_assert_uint_eq(history->width, 1);
+    ck_assert_int_eq(input->dtype, CELL_I64);
+    ck_assert_int_eq(input->id_bound, model->inputs[0].id_bound);
+    ck_assert_uint_eq(input->rank, 3);
+    ck_assert_int_eq(input->dims[1], 2);
+    ck_assert_int_eq(input->dims[2], 1);
+    ck_assert(input->optional && input->time_axis < 0);
+    ck_assert_int_eq(model->output_sources[history->output][0].kind, CELL_SOURCE_KEPT);
+    close_export();
+}
+END_TEST
+
+/* What no export has either, about windows. */
+START_TEST(test_windows_that_are_refused)
+{
+    open_export("tagger-ts1.13-op14");
+    model->inputs[0].batch_axis = -1;
+    model->inputs[0].optional = true;
+    model->inputs[1] = model->inputs[0];
+    model->inputs[1].batch_axis = 0;
+    model->n_inputs = 2;
+    look_back(0, 0, -1);
+    expect_refused("reads earlier steps of what all rows share");
+    open_export("stream_convolved-ts1.13-op17");
+    for (uint32_t s = 0; s < model->n_stages; s++) {
+        model->stages[s].is_shared = true;
+    }
+    expect_refused("reads earlier steps of what all rows share");
+    open_export("stream_subsampled-ts1.13-op17");
+    model->sequences[1].stride = 3; // no longer what the windows have
+    expect_refused("of a sequence that has others than the request");
+    open_export("stream_subsampled-ts1.13-op17");
+    model->stages[0].inputs[0].stride = model->sequences[1].stride = CELL_WINDOW_MAX;
+    model->sequences[1].add = -1;
+    expect_refused("of a sequence that has others than the request"); // 8192 to one
+    open_export("stream_convolved-ts1.13-op17");
+    model->stages[0].inputs[0].is_from_end = true;
+    expect_refused("reads steps beside its own, which may be");
+    open_export("stream_convolved-ts1.13-op17");
+    model->n_outputs = CELL_TENSORS_MAX - 1;
+    expect_refused("more than 32 inputs or outputs");
 }
 END_TEST
 
@@ -417,6 +518,8 @@ int main(void)
     tcase_add_test(tcase, test_pairs_that_are_not_alike);
     tcase_add_test(tcase, test_layers_of_every_export_in_parts_or_refused);
     tcase_add_test(tcase, test_layers_that_are_refused);
+    tcase_add_test(tcase, test_histories_of_ids);
+    tcase_add_test(tcase, test_windows_that_are_refused);
     tcase_add_test(tcase, test_layers_that_begin_with_an_input);
     tcase_add_test(tcase, test_names_of_states);
     suite_add_tcase(suite, tcase);

@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""Writes into tests/data/onnx models whose steps read earlier ones, and no later ones: what a session can answer in
+parts. Weights and cases in the manner of conv_exports.py, one run under each PyTorch whose exporter is to be tried.
+"""
+
+import sys
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+import conv_exports
+from exports import draw_cases, export_open, write_models
+from golden import CASES
+from lstm_modules import CLASSES, HIDDEN, INPUT
+
+STEPS, BATCH = {0: "batch", 1: "time"}, {0: "batch"}
+BANDS = 8
+
+
+class Streamed(nn.Module):
+    inputs, outputs, width = {"x": STEPS}, {"y": STEPS}, INPUT
+
+
+class Convolved(Streamed):
+    """two dilated convolutions that cut off what padding adds, one behind a shortcut, and nothing recurrent"""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv1d(INPUT, HIDDEN, 3, padding=4, dilation=2)
+        self.second = nn.Conv1d(HIDDEN, HIDDEN, 3, padding=8, dilation=4)
+        self.linear = nn.Linear(HIDDEN, CLASSES)
+
+    def forward(self, x):
+        y = torch.relu(self.first(x.transpose(1, 2))[:, :, :-4])
+        y = y + torch.relu(self.second(y)[:, :, :-8])
+        return self.linear(y.transpose(1, 2))
+
+
+class Subsampled(Streamed):
+    """one step of four by two convolutions with strides, each of whose windows ends with its own steps; an LSTM over them"""
+
+    outputs, least = {"y": {0: "batch", 1: "fewer"}, "state": BATCH}, 4
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Conv1d(INPUT, HIDDEN, 5, stride=2), nn.Conv1d(HIDDEN, HIDDEN, 3, stride=2)
+        self.lstm, self.linear = nn.LSTM(HIDDEN, HIDDEN, batch_first=True), nn.Linear(HIDDEN, CLASSES)
+
+    def forward(self, x):
+        y = torch.relu(self.first(functional.pad(x.transpose(1, 2), (3, 0))))
+        y = torch.relu(self.second(functional.pad(y, (1, 0))))
+        y = self.lstm(y.transpose(1, 2))[0]
+        return y, self.linear(y[:, -1])
+
+
+class Bands(Streamed):
+    """a mask of a spectrum's frames: convolutions over both axes, of frames up to their own, and a GRU"""
+
+    width = BANDS
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Conv2d(1, 4, 3, padding=(2, 1)), nn.Conv2d(4, 4, (2, 3), stride=(1, 2))
+        self.gru, self.linear = nn.GRU(4 * 3, HIDDEN, batch_first=True), nn.Linear(HIDDEN, BANDS)
+
+    def forward(self, x):
+        y = torch.relu(self.first(x[:, None])[:, :, :-2])
+        y = torch.relu(self.second(functional.pad(y, (0, 0, 1, 0))))
+        return torch.sigmoid(self.linear(self.gru(y.permute(0, 2, 1, 3).flatten(2))[0])) * x
+
+
+class Shifted(Streamed):
+    """the step before mixed into each, changes since then, the largest of three; a GRU"""
+
+    def __init__(self):
+        super().__init__()
+        self.shift = nn.ZeroPad2d((0, 0, 1, -1))
+        self.gru = nn.GRU(3 * INPUT, HIDDEN, batch_first=True)
+
+    def forward(self, x):
+        mixed = 0.3 * x + 0.7 * self.shift(x)
+        before = torch.cat([torch.zeros_like(x[:, :1]), x[:, :-1]], 1)
+        largest = functional.max_pool1d(functional.pad(x.transpose(1, 2), (2, 0)), 3, 1).transpose(1, 2)
+        return self.gru(torch.cat([mixed, x - before, largest], 2))[0]
+
+
+MODULES = {
+    "stream_bands": Bands,
+    "stream_convolved": Convolved,
+    "stream_shifted": Shifted,
+    "stream_subsampled": Subsampled,
+}
+
+
+def make_module(name):
+    return conv_exports.make_module(name, MODULES)
+
+
+def make_inputs(module, batch, time, generator):
+    steps = time + getattr(module, "least", 2) - 1
+    return (torch.randint(-8, 9, (batch, steps, module.width), generator=generator) / 8,)
+
+
+def make_cases(name, module):
+    return draw_cases(name, module, make_inputs, CASES)
+
+
+def export(module, path, opset):
+    # of one row: PyTorch 1.13 writes the batch of the sample into the states of a GRU
+    sample = (1 if opset == 17 else 2, 6)
+    export_open(module, path, opset, make_inputs(module, *sample, torch.Generator().manual_seed(0)))
+
+
+if __name__ == "__main__":
+    write_models(__doc__, MODULES, sys.modules[__name__])
