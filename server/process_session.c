@@ -251,6 +251,17 @@ static void begin_row(const struct cell_model *cells, const struct cell_model_st
     }
 }
 
+/* A client that asks for a state gets what the session has, also of a row without a step, for which
+ * the device wrote nothing. */
+static void show_state(const struct srv_tensor *answer, const uint8_t *state)
+{
+    union {
+        const uint8_t *in;
+        uint8_t *out; // the request's own memory; see place_output()
+    } address = {.in = answer->data};
+    memcpy(address.out, state, answer->bytes);
+}
+
 /* The states that the request has left are the session's, but for those of rows without a step:
  * these have theirs still. */
 static void keep_states(struct srv_session *session, struct srv_flight *flight)
@@ -283,6 +294,9 @@ static void keep_states(struct srv_session *session, struct srv_flight *flight)
             } else if (from->data != to) {
                 copy_row(to, from, axis, row);
             }
+        }
+        if (after < request->outputs + flight->n_visible) {
+            show_state(after, to);
         }
     }
     base_assert(offset == session->bytes);

@@ -188,13 +188,3 @@ class TorchSeq2seq:
                 token = self.linear(h).argmax(1)
                 answered.append(token)
             return torch.stack(answered)
-
-
-PEERS = {
-    "lstm": {"onnxruntime": OnnxLstm, "torch": TorchLstm},
-    "seq2seq": {"onnxruntime": OnnxSeq2seq, "torch": TorchSeq2seq},
-}
-WAYS = {
-    "lstm": {"onnxruntime": ("single", "padded"), "torch": ("single", "padded", "packed")},
-    "seq2seq": {"onnxruntime": ("single", "padded"), "torch": ("single", "padded")},
-}

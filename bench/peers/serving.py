@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""One model asked by many: cells as they come (cellbatch-bench policies) beside ONNX Runtime and PyTorch,
-which are given whole requests: one by one, padded in buckets as dynamic batchers do, or packed. Nobody
-has a server around: ours is the engine, a peer a loop that calls the library (asked.py). They take turns;
-medians.
+"""One model asked by many: cells as they come (cellbatch-bench policies) beside ONNX Runtime, PyTorch and
+DyNet, which are given whole requests: one by one, padded in buckets as dynamic batchers do, packed, merged
+by depth, or as DyNet batches by itself. Nobody has a server around: ours is the engine, a peer a loop that
+calls the library (asked*.py). They take turns; medians.
 
 First what each can with so many clients that always ask again, then open loops with Poisson arrivals at
 parts of what ours can. A latency counts from when a request should have come.
 
 Usage: serving.py --bench build/release/cellbatch-bench --lengths FILE.tsv [--lstm 256x256 |
 --seq2seq 8000x512] [--threads 1]
+       serving.py --bench build/release/cellbatch-bench --tree 256x256 --lengths FILE.shapes
 """
 
 import argparse
@@ -23,20 +24,33 @@ import sys
 import time
 
 import page
-from asked import PEERS, WAYS
+from asked import OnnxLstm, OnnxSeq2seq, TorchLstm, TorchSeq2seq
+from asked_dynet import DynetLstm, DynetTree
+from asked_trees import OnnxTree, TorchTree, read_trees
 
 GROUP = 64  # the most requests of a call
 BUCKET = 10  # lengths that are padded to one another
 CLIENTS = 256
 PAUSE_S = 0.2  # a library's threads spin for a while
 
+PEERS = {
+    "lstm": {"onnxruntime": OnnxLstm, "torch": TorchLstm, "dynet": DynetLstm},
+    "seq2seq": {"onnxruntime": OnnxSeq2seq, "torch": TorchSeq2seq},
+    "tree": {"onnxruntime": OnnxTree, "torch": TorchTree, "dynet": DynetTree},
+}
+WAYS = {
+    "lstm": {"onnxruntime": ("single", "padded"), "torch": ("single", "padded", "packed"), "dynet": ("batched",)},
+    "seq2seq": {"onnxruntime": ("single", "padded"), "torch": ("single", "padded")},
+    "tree": {"onnxruntime": ("single", "merged"), "torch": ("single", "merged"), "dynet": ("batched",)},
+}
+
 
 # ---- A peer: its own process, {"way", "rate" or "clients", "seconds", "seed"} a line ----
 
 
 class Waiting:
-    """Requests that wait: (should have come at, (steps, steps of its answer)), in one line or in buckets of
-    steps that take turns."""
+    """Requests that wait: (should have come at, (steps, steps of its answer)), of trees (leaves, tree), in
+    one line or in buckets of steps that take turns."""
 
     def __init__(self, way):
         self.width = BUCKET if way == "padded" else 0
@@ -83,7 +97,7 @@ def serve_for(peer, lengths, asked):
 
 
 def run_peer(args):
-    lengths = read_lengths(args.lengths)
+    lengths = read_shapes(args.lengths) if args.model == "tree" else read_lengths(args.lengths)
     longest = max(steps for steps, _ in lengths)
     sizes = map(int, args.size.split("x"))
     peer = PEERS[args.model][args.peer](*sizes, longest, args.threads)
@@ -96,6 +110,12 @@ def run_peer(args):
 
 
 # ---- The driver ----
+
+
+def read_shapes(path):
+    import numpy  # which the driver has no need of
+
+    return [(tree.leaves, tree) for tree in read_trees(numpy, path)]
 
 
 def read_lengths(path):
@@ -132,8 +152,9 @@ class Peer:
 
 def our_runs(args, rates):
     """What ours can, then a run at each rate; one round."""
+    kind = "trees" if args.model == "tree" else "trace"
     printed = subprocess.run(
-        [args.bench, "policies", f"--{args.model}", args.size, "--lengths", f"trace:{args.lengths}", "--json"]
+        [args.bench, "policies", f"--{args.model}", args.size, "--lengths", f"{kind}:{args.lengths}", "--json"]
         + (["--answers", f"trace:{args.lengths}:target"] if args.model == "seq2seq" else [])
         + ["--policies", "cellular", "--rounds", "1", "--seconds", str(args.seconds)]
         + ["--clients", str(CLIENTS), "--threads", str(args.threads)]
@@ -183,23 +204,28 @@ def main():
     parser.add_argument("--bench", help="cellbatch-bench")
     parser.add_argument("--lstm", default="256x256", help="INPUTSxUNITS")
     parser.add_argument("--seq2seq", help="WORDSxUNITS: an LSTM that reads and one that answers instead")
-    parser.add_argument("--lengths", required=True, help="a length a line; of answers in the second column")
+    parser.add_argument("--tree", help="INPUTSxUNITS: a binary TreeLSTM instead")
+    parser.add_argument(
+        "--lengths", required=True, help="a length a line, of answers in the second column; of trees their shapes"
+    )
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--parts", default="0.2,0.5,0.8", help="of what ours can: the open loops")
     parser.add_argument("--torch-python", default="/usr/bin/python3", help="a Python with torch; empty: none")
+    parser.add_argument("--dynet-python", default="", help="a Python with DyNet; by default none")
     parser.add_argument("--peer", choices=PEERS["lstm"], help=argparse.SUPPRESS)
     args = parser.parse_args()
     args.parts = [float(part) for part in args.parts.split(",")]
-    args.model = "seq2seq" if args.seq2seq else "lstm"
-    args.size = args.seq2seq or args.lstm
+    args.model = "seq2seq" if args.seq2seq else "tree" if args.tree else "lstm"
+    args.size = args.seq2seq or args.tree or args.lstm
     if args.peer:
         run_peer(args)
         return
     peers = {"onnxruntime": Peer("onnxruntime", sys.executable, args)}
-    if args.torch_python:
-        peers["torch"] = Peer("torch", args.torch_python, args)
+    for kind, python in (("torch", args.torch_python), ("dynet", args.dynet_python)):
+        if python and kind in PEERS[args.model]:
+            peers[kind] = Peer(kind, python, args)
     seen, rates = measure(args, peers)
     for peer in peers.values():
         peer.close()

@@ -176,9 +176,12 @@ START_TEST(test_states_of_recurrent_layers)
 }
 END_TEST
 
-/* Rows whose part has no steps keep their states, the first request's zeros too. */
+/* Rows whose part has no steps keep their states, the first request's zeros too, and are answered
+ * with them. */
 START_TEST(test_rows_without_a_step_keep_their_states)
 {
+    static const char *const wanted[] = {"h", "y"};
+    const size_t state = TALK_HIDDEN * sizeof(float);
     static const int64_t none_of_second[] = {2, 0};
     static const int64_t none[] = {0, 0};
     const int64_t *lengths[] = {none, none_of_second, none, none_of_second};
@@ -199,11 +202,21 @@ START_TEST(test_rows_without_a_step_keep_their_states)
                                                  .data = (const uint8_t *)lengths[p],
                                                  .bytes = sizeof(none)};
         request->n_inputs = 2;
+        request->wanted = wanted;
+        request->n_wanted = 2;
         talk_mark(&talk.parts[p], "still", p == 0, p == 3);
         visit_start(&talk_site, &talk.parts[p]);
         visit_wait(&talk.parts[p]);
         ck_assert_int_eq(request->error.status, BASE_OK);
     }
+    const uint8_t *h[4];
+    for (uint32_t p = 0; p < 4; p++) {
+        h[p] = ask_output(&talk.parts[p].ask, "h")->data;
+        ck_assert_mem_eq(h[p] + state, h[0], state); // the second row never had a step
+    }
+    ck_assert_mem_ne(h[1], h[0], state);
+    ck_assert_mem_eq(h[2], h[1], state);
+    ck_assert_mem_ne(h[3], h[2], state);
     // The first row had the steps of parts 1 and 3.
     ask_init(&whole.ask, talk_site.chain, 1, 4, &talk_numbers, ASK_PLAIN);
     uint8_t x[4 * TALK_FEATURES * sizeof(float)];
