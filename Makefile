@@ -189,7 +189,7 @@ CELLS_SRCS = \
   cells/model.c \
   cells/model_decoder.c \
   cells/model_graph.c \
-  cells/model_history.c \
+  cells/model_stream.c \
   cells/model_states.c \
   cells/model_transducer.c \
   cells/model_tree.c \

@@ -96,7 +96,8 @@ enum cell_source_kind {
     CELL_SOURCE_TAKEN,  /* of an output, which no cell makes: the steps that a decoder has taken
                            before its end, what a beam search has found (CELL_BEAM_..), or the
                            labels that steps come to (CELL_LABELS_..) */
-    CELL_SOURCE_KEPT,   /* of an output, which no cell makes either: what histories[index] keeps */
+    CELL_SOURCE_KEPT,   /* of an output, which no cell makes either: what histories[index] keeps, */
+    CELL_SOURCE_COUNT,  /* or how many steps the session has had */
 };
 
 /* An INPUT, an EACH or a JOIN of one sequence may be a window: `count` rows behind each other, as
@@ -127,12 +128,10 @@ struct cell_sequence {
     uint32_t parts;  /* a transposed convolution makes such steps; 0: as 1 */
     uint32_t kept;   /* some of the source's first or last steps; stride is 1 */
     uint32_t stated; /* stride 0: as many in every request, for the file says so; 0: any number */
-    uint32_t steps_max;     /* what a table of positions has a row for; 0: any number */
-    uint32_t multiple;      /* what divides it, since steps are parted so; 0: anything may */
-    uint32_t steps_min;     /* what steps that are taken by their number ask for; 0: any number */
-    uint32_t part_multiple; /* what divides those of each request of a session but its last, so that
-                               strides go on as in the whole; 0: anything may */
-    bool may_be_empty;      /* only joins read it, of which it then is no part, or nobody does */
+    uint32_t steps_max; /* what a table of positions has a row for; 0: any number */
+    uint32_t multiple;  /* what divides it, since steps are parted so; 0: anything may */
+    uint32_t steps_min; /* what steps that are taken by their number ask for; 0: any number */
+    bool may_be_empty;  /* only joins read it, of which it then is no part, or nobody does */
 };
 
 /* Whether so many steps are enough of it, of so many of its source; those mean nothing where it has
@@ -394,11 +393,25 @@ struct cell_model_state {
  * before a sequence begins. */
 struct cell_history {
     struct cell_source source; /* INPUT or EACH: which rows */
-    uint32_t sequence, rate;   /* of so many steps that the request has each is one row; what a
-                                  padding has made behind the last is not kept */
     uint32_t steps, width;
     uint32_t input, output;
 };
+
+/* Of a model whose windows read beside their own steps, in a session: a stage takes the steps for
+ * which all is there that they read, and at the end of the session the others, behind which there
+ * are zeros, as in the whole (cell_stream_steps()). So a convolution that reads ahead answers so
+ * many steps later, and one with strides when a window is full. */
+struct cell_stream {
+    bool is_on;
+    uint32_t base; /* the sequence that requests have, which all others follow from */
+    bool counts;   /* what a stage takes depends on how many steps the session has had: these are an
+                      input and an output of the model, [batch] of int64; left out: none */
+    uint32_t count_input, count_output;
+    bool is_answered[CELL_STAGES_MAX]; /* step by step; those of a sequence at the same time */
+    bool has_last[CELL_STAGES_MAX]; /* its last step is read, so that a request must leave it one */
+};
+
+#define CELL_STREAM_STEPS_MAX ((int64_t)1 << 40) /* of a session */
 
 /* States under the names of their tensors. */
 struct cell_kept_state {
@@ -431,6 +444,7 @@ struct cell_model {
     struct cell_model_state states[CELL_TENSORS_MAX];
     uint32_t n_histories; /* among the states */
     struct cell_history histories[CELL_TENSORS_MAX];
+    struct cell_stream stream;
     struct cell_model_options options; /* as it was loaded */
     char producer[64];                 /* as the file states it, such as "pytorch 2.1.0" */
     uint64_t file_bytes;               /* of all files that were read */
@@ -468,6 +482,13 @@ enum base_status cell_model_parse(struct cell_registry *registry, struct cell_mo
 enum base_status cell_model_keep_states(struct cell_model *model,
                                         const struct cell_kept_states *kept,
                                         struct base_error *error);
+/* Of a model with a stream: how many steps each stage has taken when the session has had `given`;
+ * is_end: and is over. 0 for stages without steps. */
+void cell_stream_steps(const struct cell_model *model, int64_t given, bool is_end,
+                       int64_t steps[CELL_STAGES_MAX]);
+/* Of a session that is over: the first sequence of which so many steps leave too few, or some that
+ * are not parted evenly, as a whole of so many would; CELL_SEQUENCES_MAX: none. */
+uint32_t cell_stream_unmet(const struct cell_model *model, int64_t given);
 /* The history of these rows, of an INPUT or an EACH; NULL: no session keeps any. */
 const struct cell_history *cell_model_history(const struct cell_model *model,
                                               const struct cell_source *source);

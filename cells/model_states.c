@@ -4,7 +4,7 @@
 #include "cells/model.h"
 
 #include "base/assert.h"
-#include "cells/model_history.h"
+#include "cells/model_stream.h"
 #include "cells/transducer.h"
 
 #include <stdio.h>
@@ -80,15 +80,11 @@ static bool is_of_end(const struct cell_source *source, const bool *ends)
            source->is_from_end;
 }
 
-/* A sequence in parts gives other results than as a whole where a step reads more than itself and
- * what was before. */
-static enum base_status check_source(struct cell_model *model, struct cell__history_stages *stages,
-                                     uint32_t s, uint32_t input, struct base_error *error)
+/* A sequence in parts gives other results than as a whole where a step reads all of them, or what
+ * only the first or last is; windows are looked at as one (cells/model_stream.h). */
+static enum base_status check_source(const struct cell_type *reader,
+                                     const struct cell_source *source, struct base_error *error)
 {
-    const struct cell_type *reader = model->stages[s].type;
-    const struct cell_source *source = &model->stages[s].inputs[input];
-    const bool is_one_told = source->count == 1 && source->by > 0;
-    const bool is_last = source->count == 1 && source->is_from_end && source->offset == -1;
     if (source->kind == CELL_SOURCE_FIRST) {
         return refuse(reader, "reads the first step, which may be in an earlier request", error);
     }
@@ -103,22 +99,15 @@ static enum base_status check_source(struct cell_model *model, struct cell__hist
         return refuse(reader, "reads the number of the step, which begins anew in each request",
                       error);
     }
-    if (source->kind == CELL_SOURCE_LAST || source->kind == CELL_SOURCE_LAST_STATE || is_one_told ||
-        is_last) {
-        return cell__history_check(model, stages, source, reader->name, error);
-    }
-    return cell__history_read(model, stages, s, input, error);
+    return BASE_OK;
 }
 
 /* ends[s] := whether stage s is of kind ONCE and made of what the sequence has at its end. */
-static enum base_status check_stage(struct cell_model *model, struct cell__history_stages *stages,
-                                    uint32_t s, bool *ends, struct base_error *error)
+static enum base_status check_stage(const struct cell_model *model, uint32_t s, bool *ends,
+                                    struct base_error *error)
 {
     const struct cell_stage *stage = &model->stages[s];
     const struct cell_def *def = &stage->type->def;
-    // Who keeps states under names of their own may keep what windows read, too.
-    const bool is_kept = model->n_states > 0;
-    const struct cell_source own = {.kind = CELL_SOURCE_EACH, .stage = s};
     if (stage->is_reverse) {
         return refuse(stage->type, "begins at the end of the sequence", error);
     }
@@ -126,7 +115,9 @@ static enum base_status check_stage(struct cell_model *model, struct cell__histo
         return refuse(stage->type, "has one state for all rows", error);
     }
     for (uint32_t i = 0; i < def->n_inputs; i++) {
-        BASE_TRY(is_kept ? BASE_OK : check_source(model, stages, s, i, error));
+        // Who keeps states under names of their own may keep what windows read, too.
+        const bool is_kept = model->n_states > 0;
+        BASE_TRY(is_kept ? BASE_OK : check_source(stage->type, &stage->inputs[i], error));
         const bool is_end = is_of_end(&stage->inputs[i], ends);
         if (is_end && stage->kind != CELL_STAGE_ONCE) {
             return refuse(stage->type, "reads the last step, which may be in a later request",
@@ -134,38 +125,19 @@ static enum base_status check_stage(struct cell_model *model, struct cell__histo
         }
         ends[s] = ends[s] || is_end;
     }
-    return is_kept || stage->kind != CELL_STAGE_CHAIN
-               ? BASE_OK
-               : cell__history_check(model, stages, &own, stage->type->name, error);
+    return BASE_OK;
 }
 
-static enum base_status check_output(const struct cell_model *model,
-                                     const struct cell__history_stages *stages, uint32_t o,
-                                     uint32_t piece, struct base_error *error)
-{
-    const struct cell_source *source = &model->output_sources[o][piece];
-    const bool is_of_stage = source->kind == CELL_SOURCE_EACH || source->kind == CELL_SOURCE_LAST ||
-                             source->kind == CELL_SOURCE_LAST_STATE;
-    if (source->kind == CELL_SOURCE_FIRST) {
-        return base_fail(error, BASE_UNIMPLEMENTED,
-                         "states: recurrent: output \"%.100s\" is of the first step, which may be "
-                         "in an earlier request",
-                         model->outputs[o].name);
-    }
-    const bool is_kept = model->n_states > 0;
-    return is_kept || !is_of_stage || model->stages[source->stage].kind == CELL_STAGE_ONCE
-               ? BASE_OK
-               : cell__history_check(model, stages, source, model->stages[source->stage].type->name,
-                                     error);
-}
-
-static enum base_status check_outputs(const struct cell_model *model,
-                                      const struct cell__history_stages *stages,
-                                      struct base_error *error)
+static enum base_status check_outputs(const struct cell_model *model, struct base_error *error)
 {
     for (uint32_t o = 0; o < model->n_outputs; o++) {
         for (uint32_t p = 0; p < model->outputs[o].pieces; p++) {
-            BASE_TRY(check_output(model, stages, o, p, error));
+            if (model->output_sources[o][p].kind == CELL_SOURCE_FIRST) {
+                return base_fail(error, BASE_UNIMPLEMENTED,
+                                 "states: recurrent: output \"%.100s\" is of the first step, which "
+                                 "may be in an earlier request",
+                                 model->outputs[o].name);
+            }
         }
     }
     return BASE_OK;
@@ -320,15 +292,25 @@ static enum base_status add_state(struct cell_model *model, uint32_t s, uint32_t
     return BASE_OK;
 }
 
-/* The history of a window as an input and an output of the model. */
+/* Such rows as an input and an output of the model, which `made` says where it comes from. */
+static enum base_status add_made(struct cell_model *model, const struct cell_tensor *tensor,
+                                 struct cell_source made, struct base_error *error)
+{
+    if (!has_room(model)) {
+        return fail_room(error);
+    }
+    model->output_sources[model->n_outputs][0] = made;
+    model->inputs[model->n_inputs++] = *tensor;
+    model->outputs[model->n_outputs++] = *tensor;
+    add(model, model->n_inputs - 1, model->n_outputs - 1);
+    return BASE_OK;
+}
+
 static enum base_status add_history(struct cell_model *model, uint32_t n, struct base_error *error)
 {
     struct cell_history *history = &model->histories[n];
     const struct cell_source *source = &history->source;
     struct cell_value value = {CELL_F32, history->steps * history->width};
-    if (!has_room(model)) {
-        return fail_room(error);
-    }
     if (source->kind == CELL_SOURCE_INPUT) {
         value.dtype = model->inputs[source->index].dtype;
     }
@@ -343,25 +325,37 @@ static enum base_status add_history(struct cell_model *model, uint32_t n, struct
     }
     history->input = model->n_inputs;
     history->output = model->n_outputs;
-    model->output_sources[model->n_outputs][0] =
-        (struct cell_source){.kind = CELL_SOURCE_KEPT, .index = n};
-    model->inputs[model->n_inputs++] = tensor;
-    model->outputs[model->n_outputs++] = tensor;
-    add(model, history->input, history->output);
-    return BASE_OK;
+    return add_made(model, &tensor, (struct cell_source){.kind = CELL_SOURCE_KEPT, .index = n},
+                    error);
+}
+
+/* What stages read beside their own steps, and how many steps there have been. */
+static enum base_status add_stream(struct cell_model *model, struct base_error *error)
+{
+    static const struct cell_value count = {CELL_I64, 1};
+    for (uint32_t n = 0; n < model->n_histories; n++) {
+        BASE_TRY(add_history(model, n, error));
+    }
+    if (!model->stream.counts) {
+        return BASE_OK;
+    }
+    const struct cell_tensor tensor = tensor_of(model, &count);
+    model->stream.count_input = model->n_inputs;
+    model->stream.count_output = model->n_outputs;
+    return add_made(model, &tensor, (struct cell_source){.kind = CELL_SOURCE_COUNT}, error);
 }
 
 static enum base_status add_recurrent(struct cell_model *model, struct base_error *error)
 {
     bool is_recurrent = false;
     bool ends[CELL_STAGES_MAX] = {false};
-    struct cell__history_stages stages = {.ahead = {0}};
     for (uint32_t s = 0; s < model->n_stages; s++) {
         const bool is_decoder = model->stages[s].kind == CELL_STAGE_DECODER; // its own affair
-        BASE_TRY(is_decoder ? BASE_OK : check_stage(model, &stages, s, ends, error));
+        BASE_TRY(is_decoder ? BASE_OK : check_stage(model, s, ends, error));
         is_recurrent = is_recurrent || is_decoder || model->stages[s].kind == CELL_STAGE_CHAIN;
     }
-    BASE_TRY(check_outputs(model, &stages, error));
+    BASE_TRY(check_outputs(model, error));
+    BASE_TRY(model->n_states > 0 ? BASE_OK : cell__stream_find(model, error));
     if (!is_recurrent && model->n_histories == 0) {
         return base_fail(error, BASE_INVALID_ARGUMENT,
                          "states: recurrent, and the model has no recurrent layer and reads no "
@@ -374,10 +368,7 @@ static enum base_status add_recurrent(struct cell_model *model, struct base_erro
             BASE_TRY(add_state(model, s, k, error));
         }
     }
-    for (uint32_t n = 0; n < model->n_histories; n++) {
-        BASE_TRY(add_history(model, n, error));
-    }
-    return BASE_OK;
+    return add_stream(model, error);
 }
 
 /* Of a transducer's decoder: what it has heard is the next request's too, but frames are counted

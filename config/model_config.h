@@ -70,8 +70,8 @@
       "Sizes of inputs that the file leaves open; * where it stays open.")                         \
     X(STATES, states, "", 0, 0, "INPUT=OUTPUT,..", LIMITS, ALL,                                    \
       "What goes from one request of a session to the next, and no client sends: INPUT is what "   \
-      "OUTPUT was; recurrent: the states of recurrent layers, and the earlier steps that "         \
-      "convolutions read.")                                                                        \
+      "OUTPUT was; recurrent: the states of recurrent layers, and the steps that convolutions "    \
+      "read.")                                                                                     \
     X(ID, text_start, "none", 0, INT32_MAX, "ID", LIMITS, ALL,                                     \
       "The id before those of each text that clients send.")                                       \
     X(ID, text_end, "none", 0, INT32_MAX, "ID", LIMITS, ALL,                                       \

@@ -107,7 +107,7 @@ static void bind_memory(struct sched__unfolding *u, const struct cell_source *pa
     const struct cell_memory *memory = &u->sequences->model->memories[part->index];
     const size_t skipped = (size_t)part->offset * sizeof(float);
     const struct cell_source *source = &memory->sources[0];
-    const uint32_t steps = sched__length_of(u, memory->sequence);
+    const uint32_t steps = sched__memory_steps(u, memory);
     if (steps == 0) {
         return;
     }
@@ -169,11 +169,29 @@ static bool told_step(struct sched__unfolding *u, const struct cell_source *sour
         given->data == NULL
             ? 0
             : cell_integer_at(tensor->dtype, sched__piece_of(given, u->own->row, 0));
-    const int64_t steps = sched__length_of(u, sched__sequence_of(model, source));
+    const int64_t steps = sched__steps_there(u, source);
     const bool is_small = said >= -(int64_t)INT32_MAX && said <= INT32_MAX;
     *out = is_small ? said + source->offset : -1;
     *out = source->is_clipped && is_small && *out < 0 ? 0 : *out;
     return *out >= 0 && *out < steps;
+}
+
+/* In a session: how far the reader's first step is from that of what it reads, which may have been
+ * further when the request came. */
+static int64_t steps_behind(const struct sched__unfolding *u, uint32_t s,
+                            const struct cell_source *source)
+{
+    const struct cell_model *model = u->sequences->model;
+    const struct cell_stage *stage = &model->stages[s];
+    const struct sched_stream *stream = u->sequences->stream;
+    if (stream == NULL || stage->kind == CELL_STAGE_ONCE) {
+        return 0;
+    }
+    const int64_t read =
+        source->kind == CELL_SOURCE_INPUT
+            ? stream->given_before[u->own->row]
+            : stream->taken_before[sched__place_of(u, &model->stages[source->stage])];
+    return stream->taken_before[sched__place_of(u, stage)] * source->stride - read;
 }
 
 /* What has no steps itself reads some of a number that the model states. Of rows that are parted,
@@ -187,10 +205,12 @@ static void bind_window(struct sched__unfolding *u, uint32_t s, uint32_t input)
     size_t stride = 0;
     const uint8_t *rows = NULL;
     if (source->kind == CELL_SOURCE_INPUT && u->sequences->inputs[source->index].data == NULL &&
-        cell_model_history(model, source) == NULL) {
+        (u->sequences->stream == NULL || cell_model_history(model, source) == NULL)) {
         return; // reads zeros
     }
-    if (sched__is_of_stage(source) && sched__node_of(u, source->stage) == SCHED_NONE) {
+    const bool is_made =
+        !sched__is_of_stage(source) || sched__node_of(u, source->stage) != SCHED_NONE;
+    if (!is_made && (u->sequences->stream == NULL || cell_model_history(model, source) == NULL)) {
         return; // what has no step is zeros too
     }
     if (source->kind == CELL_SOURCE_INPUT) {
@@ -200,11 +220,13 @@ static void bind_window(struct sched__unfolding *u, uint32_t s, uint32_t input)
         wait_for_parts(u, node, source->index);
     } else {
         rows = sched__spill_of(u, source->stage, source->index, &stride);
-        sched_builder_after(&u->builder, node, sched__node_of(u, source->stage));
+        if (is_made) {
+            sched_builder_after(&u->builder, node, sched__node_of(u, source->stage));
+        }
     }
     const uint32_t parts = source->parts > 0 ? source->parts : 1;
-    const int64_t steps = (int64_t)sched__length_of(u, sched__sequence_of(model, source)) * parts;
-    int64_t offset = source->offset + (source->is_from_end ? steps : 0);
+    const int64_t steps = (int64_t)sched__steps_there(u, source) * parts;
+    int64_t offset = source->offset + (source->is_from_end ? steps : steps_behind(u, s, source));
     stride /= parts;
     // What no checked request asks for reads zeros.
     const int64_t most = steps + model->reach;
@@ -447,6 +469,9 @@ static void unfold_row(struct sched__unfolding *u, bool is_shared)
         for (uint32_t i = 0; i < stage->type->def.n_states; i++) {
             bind_init(u, s, i);
         }
+    }
+    if (!is_shared) {
+        sched__keep_rows(u);
     }
     for (uint32_t o = 0; o < model->n_outputs; o++) {
         for (uint32_t p = 0; u->sequences->outputs[o].data != NULL && p < model->outputs[o].pieces;

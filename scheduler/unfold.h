@@ -25,6 +25,15 @@ struct sched_tensor {
     int64_t batch_bytes, step_bytes, piece_bytes;
 };
 
+/* Of a request of a session whose model has a stream (cells/model.h): what each row brings and
+ * takes of steps. [stage][row], or [row]. */
+struct sched_stream {
+    bool is_end; /* no other request comes */
+    const uint32_t *given;
+    uint32_t *taken;
+    int64_t *given_before, *taken_before; /* in all requests before this one */
+};
+
 struct sched_sequences {
     const struct cell_model *model;
     uint32_t n_rows; /* of the batch axis, >= 1 */
@@ -35,12 +44,14 @@ struct sched_sequences {
     const struct sched_tensor
         *outputs;            /* [model->n_outputs]; a decoder's have room for all steps */
     sched_node_id *decoders; /* [n_rows], filled: nodes of a decoder; of CELL_UNFOLD_SEQ2SEQ */
-    const uint8_t **kept;    /* [model->n_histories][n_rows], filled: where what a session keeps
-                                stands when the graph has finished, NULL of rows without a step.
-                                NULL: nobody asks */
-    uint32_t decoder_steps;  /* a decoder takes at most so many; 0: as many as the model's. Of a
-                                transducer each row takes at most what its frames ask for */
-    uint32_t beam_width;     /* of its search, at most the model's; 0: the model's */
+    const struct sched_stream *stream; /* NULL: a whole sequence, or the model has none. Else what
+                                          is in steps is not looked at, but of what is answered */
+    const uint8_t **kept;   /* [model->n_histories][n_rows], filled with a stream: where what a
+                               session keeps stands when the graph has finished, NULL of rows that
+                               nothing was brought of */
+    uint32_t decoder_steps; /* a decoder takes at most so many; 0: as many as the model's. Of a
+                               transducer each row takes at most what its frames ask for */
+    uint32_t beam_width;    /* of its search, at most the model's; 0: the model's */
 };
 
 /* Trees of one request: leaves are numbered from 0, inner nodes behind them. */
@@ -77,8 +88,8 @@ static inline uint32_t sched_beam_width(const struct sched_sequences *sequences)
     return asked > 0 && asked < most ? asked : most;
 }
 
-/* When the graph has finished: writes the histories among the outputs, of those rows that had steps
- * and as far as they are asked for. */
+/* When the graph has finished: writes what a session keeps of a stream, as far as it is asked for.
+ */
 void sched_sequences_keep(const struct sched_sequences *sequences);
 
 /* Takes all memory from the arena. *out is NULL when nothing is to run: every row has no step and

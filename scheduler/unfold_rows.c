@@ -5,16 +5,25 @@
 
 #include <string.h>
 
-/* Room for the rows of all steps, with zeros for windows before and behind; at the first step. */
-static uint8_t *make_rows(struct sched__unfolding *u, uint32_t steps, size_t stride)
+/* Room for the rows of all steps of a source, with zeros for windows before and behind; at the
+ * first step. In a session windows read before it what is kept, and behind it only when there is an
+ * end.
+ */
+static uint8_t *make_rows(struct sched__unfolding *u, const struct cell_source *source,
+                          uint32_t steps, size_t stride)
 {
-    const size_t reach = u->sequences->model->reach;
-    uint8_t *rows = base_arena_array(u->arena, steps + 2 * reach, stride);
+    const struct cell_model *model = u->sequences->model;
+    const struct sched_stream *stream = u->sequences->stream;
+    const struct cell_history *history = stream == NULL ? NULL : cell_model_history(model, source);
+    size_t before = stream == NULL ? model->reach : 0;
+    before = history == NULL ? before : history->steps;
+    const size_t behind = stream == NULL || stream->is_end ? model->reach : 0;
+    uint8_t *rows = base_arena_array(u->arena, before + steps + behind, stride);
     if (rows == NULL) {
         u->status = BASE_RESOURCE_EXHAUSTED;
         return NULL;
     }
-    return rows + reach * stride;
+    return rows + before * stride;
 }
 
 /* n steps of an input, which may lie apart, or one before the other. */
@@ -36,25 +45,61 @@ static void bring_history(struct sched__unfolding *u, const struct cell_source *
 {
     const struct sched_sequences *sequences = u->sequences;
     const struct cell_history *history = cell_model_history(sequences->model, source);
-    if (history == NULL || rows == NULL) {
+    if (sequences->stream == NULL || history == NULL || rows == NULL) {
         return;
     }
     const size_t bytes = history->steps * stride;
     const size_t n = (size_t)(history - sequences->model->histories);
     const struct sched_tensor *given = &sequences->inputs[history->input];
-    const uint32_t steps = sched__length_of(u, history->sequence) / history->rate;
+    const uint32_t steps = sched__steps_there(u, source);
     if (given->data != NULL) {
         memcpy(rows - bytes, sched__piece_of(given, u->own->row, 0), bytes);
     }
-    if (sequences->kept != NULL) {
-        sequences->kept[n * sequences->n_rows + u->own->row] = rows + steps * stride - bytes;
+    sequences->kept[n * sequences->n_rows + u->own->row] = rows + steps * stride - bytes;
+}
+
+uint32_t sched__steps_there(const struct sched__unfolding *u, const struct cell_source *source)
+{
+    const struct cell_model *model = u->sequences->model;
+    const struct sched_stream *stream = u->sequences->stream;
+    if (stream == NULL || source->kind == CELL_SOURCE_JOIN) {
+        return sched__length_of(u, sched__sequence_of(model, source));
+    }
+    return source->kind == CELL_SOURCE_INPUT ? stream->given[u->own->row]
+                                             : sched__steps_of(u, &model->stages[source->stage]);
+}
+
+void sched__keep_rows(struct sched__unfolding *u)
+{
+    const struct cell_model *model = u->sequences->model;
+    size_t stride = 0;
+    for (uint32_t n = 0; u->sequences->stream != NULL && n < model->n_histories; n++) {
+        const struct cell_source *source = &model->histories[n].source;
+        if (sched__steps_there(u, source) == 0) {
+            continue; // it stays as it is
+        }
+        if (source->kind == CELL_SOURCE_INPUT) {
+            (void)sched__padded_of(u, source, &stride);
+        } else {
+            (void)sched__spill_of(u, source->stage, source->index, &stride);
+        }
     }
 }
 
 void sched_sequences_keep(const struct sched_sequences *sequences)
 {
     const struct cell_model *model = sequences->model;
-    for (uint32_t n = 0; sequences->kept != NULL && n < model->n_histories; n++) {
+    const struct sched_stream *stream = sequences->stream;
+    if (stream == NULL) {
+        return;
+    }
+    const struct sched_tensor *count = &sequences->outputs[model->stream.count_output];
+    for (uint32_t b = 0; model->stream.counts && count->data != NULL && b < sequences->n_rows;
+         b++) {
+        const int64_t steps = stream->given_before[b] + stream->given[b];
+        memcpy(count->data + b * count->batch_bytes, &steps, sizeof(steps));
+    }
+    for (uint32_t n = 0; n < model->n_histories; n++) {
         const struct cell_history *history = &model->histories[n];
         const struct cell_tensor *tensor = &model->outputs[history->output];
         const struct sched_tensor *to = &sequences->outputs[history->output];
@@ -74,31 +119,38 @@ uint8_t *sched__spill_of(struct sched__unfolding *u, uint32_t stage, uint32_t ou
     const struct cell_stage *from = &u->sequences->model->stages[stage];
     const struct cell_type *type = from->type;
     const struct cell_value *value = &type->def.values[type->def.outputs[output]];
-    const uint32_t steps = sched__length_of(u, from->sequence);
+    const uint32_t steps = sched__steps_of(u, from);
     *stride = (size_t)value->width * cell_dtype_bytes(value->dtype);
     uint8_t **spill = &sched__state_of(u, stage)->spills[stage][output];
+    const struct cell_source own = {.kind = CELL_SOURCE_EACH, .stage = stage, .index = output};
     if (*spill == NULL) {
-        *spill = make_rows(u, steps, *stride);
+        *spill = make_rows(u, &own, steps, *stride);
         if (*spill == NULL) {
             return NULL;
         }
-        sched_builder_emit(
-            &u->builder, sched__node_of(u, stage),
-            (struct cell_emit){.what = CELL_EMIT_OUTPUT,
-                               .when = CELL_EMIT_EACH,
-                               .index = output,
-                               .to = sched__rows_for(from, *spill, (int64_t)*stride, steps)});
-        bring_history(
-            u, &(struct cell_source){.kind = CELL_SOURCE_EACH, .stage = stage, .index = output},
-            *spill, *stride);
+        if (steps > 0) { // else a session has some of before
+            sched_builder_emit(
+                &u->builder, sched__node_of(u, stage),
+                (struct cell_emit){.what = CELL_EMIT_OUTPUT,
+                                   .when = CELL_EMIT_EACH,
+                                   .index = output,
+                                   .to = sched__rows_for(from, *spill, (int64_t)*stride, steps)});
+        }
+        bring_history(u, &own, *spill, *stride);
     }
     return *spill;
+}
+
+uint32_t sched__memory_steps(const struct sched__unfolding *u, const struct cell_memory *memory)
+{
+    return u->sequences->stream == NULL ? sched__length_of(u, memory->sequence)
+                                        : sched__steps_there(u, &memory->sources[0]);
 }
 
 uint8_t *sched__memory_of(struct sched__unfolding *u, uint32_t number)
 {
     const struct cell_memory *memory = &u->sequences->model->memories[number];
-    const uint32_t steps = sched__length_of(u, memory->sequence);
+    const uint32_t steps = sched__memory_steps(u, memory);
     const size_t stride = (size_t)memory->width * sizeof(float);
     uint8_t **made = &sched__state_of(u, memory->sources[0].stage)->memories[number];
     if (*made == NULL && memory->pieces == 1) {
@@ -131,7 +183,7 @@ const uint8_t *sched__padded_of(struct sched__unfolding *u, const struct cell_so
                                 size_t *stride)
 {
     const struct cell_tensor *tensor = &u->sequences->model->inputs[source->index];
-    const uint32_t steps = sched__length_of(u, tensor->sequence);
+    const uint32_t steps = sched__steps_there(u, source);
     const struct sched_tensor *given = &u->sequences->inputs[source->index];
     struct sched__row_state *state = tensor->batch_axis < 0 ? u->shared : u->own;
     uint8_t **padded = &state->padded[source->index][source->piece];
@@ -139,7 +191,7 @@ const uint8_t *sched__padded_of(struct sched__unfolding *u, const struct cell_so
     if (*padded != NULL) {
         return *padded;
     }
-    *padded = make_rows(u, steps, *stride);
+    *padded = make_rows(u, source, steps, *stride);
     if (*padded != NULL && given->data != NULL) {
         const uint8_t *from = sched__piece_of(given, u->own->row, source->piece);
         copy_steps(*padded, *stride, from, given->step_bytes, steps);
@@ -219,7 +271,8 @@ uint8_t *sched__join_of(struct sched__unfolding *u, uint32_t number, size_t *str
         steps += part_steps(u, &join->parts[p]);
     }
     base_assert(steps >= sched__length_of(u, join->sequence)); // as srv_validate() has found
-    *made = make_rows(u, steps, *stride);
+    const struct cell_source own = {.kind = CELL_SOURCE_JOIN, .index = number};
+    *made = make_rows(u, &own, steps, *stride);
     for (uint32_t p = 0; *made != NULL && p < join->n_parts; p++) {
         const struct cell_join_part *part = &join->parts[p];
         const uint32_t n = part_steps(u, part);

@@ -62,10 +62,19 @@ static inline uint8_t *sched__piece_of(const struct sched_tensor *tensor, uint32
     return tensor->data + row * tensor->batch_bytes + piece * tensor->piece_bytes;
 }
 
+/* Where what a stream says of a stage stands, for the row at work. */
+static inline size_t sched__place_of(const struct sched__unfolding *u,
+                                     const struct cell_stage *stage)
+{
+    const size_t number = (size_t)(stage - u->sequences->model->stages);
+    return number * u->sequences->n_rows + u->own->row;
+}
+
 /* Of the stage, for the row at work; 0: it has none. */
 static inline uint32_t sched__steps_of(const struct sched__unfolding *u,
                                        const struct cell_stage *stage)
 {
+    const struct sched_stream *stream = u->sequences->stream;
     if (stage->kind == CELL_STAGE_DECODER) {
         const struct cell_model *model = u->sequences->model;
         const uint32_t each = model->decoder.steps_each;
@@ -73,7 +82,11 @@ static inline uint32_t sched__steps_of(const struct sched__unfolding *u,
             each > 0 ? u->sequences->steps[model->labels.frames][u->own->row] : 0;
         return each == 0 ? sched_decoder_steps(u->sequences) : frames > 0 ? frames * each : 1;
     }
-    return stage->kind == CELL_STAGE_ONCE ? 1 : sched__length_of(u, stage->sequence);
+    if (stage->kind == CELL_STAGE_ONCE) {
+        return 1;
+    }
+    return stream != NULL ? stream->taken[sched__place_of(u, stage)]
+                          : sched__length_of(u, stage->sequence);
 }
 
 /* The rows of a sequence as a stage meets them, one step after the other. */
@@ -88,13 +101,19 @@ static inline struct cell_ref sched__rows_for(const struct cell_stage *stage, co
  * NULL when memory is spent, which is noted. */
 uint8_t *sched__spill_of(struct sched__unfolding *u, uint32_t stage, uint32_t output,
                          size_t *stride);
+/* Rows of what is attended to, for the row at work. */
+uint32_t sched__memory_steps(const struct sched__unfolding *u, const struct cell_memory *memory);
 /* Rows of the stages' outputs at each step, side by side. */
 uint8_t *sched__memory_of(struct sched__unfolding *u, uint32_t number);
 /* The rows of an input's piece as a window needs them, with zeros around them. */
 const uint8_t *sched__padded_of(struct sched__unfolding *u, const struct cell_source *source,
                                 size_t *stride);
-/* Whose steps a window is of. */
+/* Whose steps a join's part is of. */
 uint32_t sched__sequence_of(const struct cell_model *model, const struct cell_source *source);
+/* Steps of what is read, for the row at work. */
+uint32_t sched__steps_there(const struct sched__unfolding *u, const struct cell_source *source);
+/* Makes the rows that a session keeps of the row at work, also of what nobody reads this time. */
+void sched__keep_rows(struct sched__unfolding *u);
 /* Where the steps of a join lie. Who reads it may have fewer, by lengths of its own. */
 uint8_t *sched__join_of(struct sched__unfolding *u, uint32_t number, size_t *stride);
 /* The numbers of a sequence's steps, as many as the longest row has, which all rows and stages

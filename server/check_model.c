@@ -94,15 +94,6 @@ static void write_states(struct base_buf *out, const struct cell_model *model)
                         model->inputs[model->states[s].input].name,
                         model->outputs[model->states[s].output].name);
     }
-    for (uint32_t q = 0; q < model->n_sequences; q++) {
-        const uint32_t multiple = model->sequences[q].part_multiple;
-        if (multiple > 1) {
-            base_buf_printf(out,
-                            "  parts   of a session have a multiple of %" PRIu32
-                            " steps, all but the last\n",
-                            multiple);
-        }
-    }
 }
 
 static void write_model(struct base_buf *out, const char *path, const struct srv_model_files *files)

@@ -194,8 +194,6 @@ void srv_core__start_in_session(struct srv_core *core, struct srv_request *reque
                                 struct srv_model_entry *model);
 /* Of a request of a model with states that is of no session: which outputs it gets. */
 enum base_status srv_core__hide_states(struct srv_request *request, const struct cell_model *cells);
-/* Of a session: whether its rows have as many steps as a request that is not the last may have. */
-enum base_status srv_core__check_part(struct srv_flight *flight);
 /* The flight is checked: room for the states that it leaves, if it is the first of its session. */
 enum base_status srv_core__reserve_states(struct srv_flight *flight);
 /* The request whose turn it is is about to be answered: its states are kept, or, if it failed, who

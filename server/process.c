@@ -428,7 +428,6 @@ static enum base_status start_flight(struct srv_flight *flight)
     }
     BASE_TRY(srv_texts_read(flight->model->texts, cells, request, &rows, &request->error));
     BASE_TRY(unfold(flight, &rows));
-    BASE_TRY(srv_core__check_part(flight));
     BASE_TRY(srv_core__reserve_states(flight));
     BASE_TRY(srv_core__open_parts(flight));
     uint64_t now_ns = base_now_ns();

@@ -160,28 +160,6 @@ static enum base_status bring_states(struct srv_flight *flight)
     return BASE_OK;
 }
 
-enum base_status srv_core__check_part(struct srv_flight *flight)
-{
-    const struct cell_model *cells = flight->model->cells;
-    if (flight->session == NULL || flight->request->sequence.is_end) {
-        return BASE_OK;
-    }
-    for (uint32_t q = 0; q < cells->n_sequences; q++) {
-        const uint32_t multiple = cells->sequences[q].part_multiple;
-        for (uint32_t row = 0; multiple > 1 && row < flight->n_rows; row++) {
-            const uint32_t steps = flight->sequences.steps[q][row];
-            if (steps % multiple != 0) {
-                return base_fail(&flight->request->error, BASE_INVALID_ARGUMENT,
-                                 "a request of session '%.100s' with %u steps; all but the last "
-                                 "(sequence_end) have a multiple of %u, since the model makes one "
-                                 "step of so many",
-                                 flight->session->id, steps, multiple);
-            }
-        }
-    }
-    return BASE_OK;
-}
-
 enum base_status srv_core__reserve_states(struct srv_flight *flight)
 {
     size_t bytes = 0;
@@ -212,11 +190,22 @@ static bool stood_still(const struct srv_flight *flight, uint32_t s, uint32_t ro
 {
     const struct cell_model *cells = flight->model->cells;
     const struct cell_source *from = &cells->output_sources[cells->states[s].output][0];
+    const struct sched_stream *stream = flight->sequences.stream;
+    if (stream != NULL && from->kind == CELL_SOURCE_KEPT) {
+        const struct cell_source *of = &cells->histories[from->index].source;
+        return (of->kind == CELL_SOURCE_INPUT
+                    ? stream->given[row]
+                    : stream->taken[(size_t)of->stage * flight->n_rows + row]) == 0;
+    }
+    if (stream != NULL && from->kind == CELL_SOURCE_COUNT) {
+        return false;
+    }
+    if (stream != NULL && from->kind == CELL_SOURCE_LAST_STATE &&
+        cells->stages[from->stage].kind == CELL_STAGE_CHAIN) {
+        return stream->taken[(size_t)from->stage * flight->n_rows + row] == 0;
+    }
     if (from->kind == CELL_SOURCE_LAST_STATE) {
         return flight->sequences.steps[cells->stages[from->stage].sequence][row] == 0;
-    }
-    if (from->kind == CELL_SOURCE_KEPT) {
-        return flight->sequences.steps[cells->histories[from->index].sequence][row] == 0;
     }
     bool stood_still = cells->n_sequences > 0;
     for (uint32_t q = 0; q < cells->n_sequences && stood_still; q++) {

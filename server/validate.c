@@ -114,9 +114,9 @@ static enum base_status fail_uneven(const struct cell_model *model,
         name == NULL ? "" : name, given, multiple);
 }
 
-/* The extents of what follows from others. */
-static enum base_status derive_extents(const struct cell_model *model, struct srv_extents *extents,
-                                       struct base_error *error)
+/* The extents of what follows from others. is_part: of a session, where the rest may come later. */
+static enum base_status derive_extents(const struct cell_model *model, bool is_part,
+                                       struct srv_extents *extents, struct base_error *error)
 {
     for (uint32_t s = 0; s < model->n_sequences; s++) {
         const struct cell_sequence *sequence = &model->sequences[s];
@@ -128,10 +128,11 @@ static enum base_status derive_extents(const struct cell_model *model, struct sr
             return fail_many(model, extents, s, error);
         }
         const int64_t source = sequence->stride > 0 ? extents->steps[sequence->source] : 0;
-        if (!cell_sequence_is_met(sequence, (uint32_t)source, (uint32_t)extents->steps[s])) {
+        if (!is_part &&
+            !cell_sequence_is_met(sequence, (uint32_t)source, (uint32_t)extents->steps[s])) {
             return fail_short(model, extents, s, extents->steps[origin_of(model, s)], error);
         }
-        if (sequence->multiple > 0 && extents->steps[s] % sequence->multiple != 0) {
+        if (!is_part && sequence->multiple > 0 && extents->steps[s] % sequence->multiple != 0) {
             return fail_uneven(model, extents, s, extents->steps[origin_of(model, s)], error);
         }
         if (sequence->steps_max > 0 && extents->steps[s] > (int64_t)sequence->steps_max) {
@@ -209,7 +210,8 @@ static enum base_status check_rows(const struct told *told, const struct sched_s
 static enum base_status take_sequences(struct srv_request *request,
                                        struct sched_sequences *sequences,
                                        const struct srv_extents *extents,
-                                       const struct srv_text_rows *rows, struct base_error *error)
+                                       const struct srv_text_rows *rows, bool is_part,
+                                       struct base_error *error)
 {
     const struct cell_model *model = sequences->model;
     struct told told[CELL_SEQUENCES_MAX];
@@ -236,8 +238,8 @@ static enum base_status take_sequences(struct srv_request *request,
         if (model->sequences[s].stride > 0) {
             told[s].source = sequences->steps[model->sequences[s].source];
         }
-        if (model->sequences[s].stride > 0 || model->sequences[s].steps_min > 0 ||
-            model->sequences[s].multiple > 0) {
+        if (!is_part && (model->sequences[s].stride > 0 || model->sequences[s].steps_min > 0 ||
+                         model->sequences[s].multiple > 0)) {
             BASE_TRY(check_rows(&told[s], sequences, extents, s, error));
         }
         BASE_TRY(take_lengths(&told[s], sequences->n_rows, lengths, error));
@@ -320,19 +322,108 @@ static enum base_status take_steps(const struct srv_request *request,
     return BASE_OK;
 }
 
-/* Where what a session keeps of windows is to be found. */
-static enum base_status take_histories(struct srv_request *request,
-                                       struct sched_sequences *sequences, struct base_error *error)
+/* How many steps the session of row r has had, as it says. */
+static enum base_status count_of(const struct sched_sequences *sequences, uint32_t r, int64_t *out,
+                                 struct base_error *error)
 {
-    const uint32_t n = sequences->model->n_histories;
-    if (n == 0) {
+    const struct cell_stream *stream = &sequences->model->stream;
+    const struct sched_tensor *count = &sequences->inputs[stream->count_input];
+    *out = 0;
+    if (!stream->counts || count->data == NULL) {
         return BASE_OK;
     }
-    sequences->kept =
-        base_arena_array(&request->arena, (size_t)n * sequences->n_rows, sizeof(const uint8_t *));
-    return sequences->kept != NULL
+    *out = cell_integer_at(CELL_I64, count->data + r * count->batch_bytes);
+    return *out >= 0 && *out <= CELL_STREAM_STEPS_MAX
                ? BASE_OK
-               : base_fail(error, BASE_RESOURCE_EXHAUSTED, "request memory spent");
+               : base_fail(error, BASE_INVALID_ARGUMENT,
+                           "input '%s': %" PRId64 " steps of row %u, expected 0..%" PRId64,
+                           sequences->model->inputs[stream->count_input].name, *out, r,
+                           CELL_STREAM_STEPS_MAX);
+}
+
+/* That row r's whole sequence, which ends here, is one that the model takes. */
+static enum base_status check_end(const struct sched_sequences *sequences, uint32_t r,
+                                  int64_t steps, struct base_error *error)
+{
+    const struct cell_model *model = sequences->model;
+    const uint32_t unmet = cell_stream_unmet(model, steps);
+    if (unmet == CELL_SEQUENCES_MAX) {
+        return BASE_OK;
+    }
+    return base_fail(error, BASE_INVALID_ARGUMENT,
+                     "the session ends with %" PRId64 " steps of row %u, %s", steps, r,
+                     model->sequences[unmet].multiple > 0
+                         ? "which the model does not part evenly"
+                         : "of which the model's strides and windows leave none");
+}
+
+/* What the stages take of row r. */
+static enum base_status take_row(const struct sched_sequences *sequences, uint32_t r,
+                                 const struct sched_stream *stream, struct base_error *error)
+{
+    const struct cell_model *model = sequences->model;
+    int64_t before[CELL_STAGES_MAX];
+    int64_t after[CELL_STAGES_MAX];
+    const int64_t given = stream->given[r];
+    const int64_t had = stream->given_before[r];
+    BASE_TRY(stream->is_end ? check_end(sequences, r, had + given, error) : BASE_OK);
+    cell_stream_steps(model, had, false, before);
+    cell_stream_steps(model, had + given, stream->is_end, after);
+    for (uint32_t s = 0; s < model->n_stages; s++) {
+        const size_t at = (size_t)s * sequences->n_rows + r;
+        stream->taken[at] = (uint32_t)(after[s] - before[s]);
+        stream->taken_before[at] = before[s];
+        if (model->stream.has_last[s] && given > 0 && stream->taken[at] == 0) {
+            return base_fail(
+                error, BASE_INVALID_ARGUMENT,
+                "%" PRId64 " steps behind %" PRId64
+                " of the session, of which the model's strides and windows leave none, "
+                "where it answers something of the last",
+                given, had);
+        }
+    }
+    return BASE_OK;
+}
+
+/* Of a request of a session: the steps that the stages take, which are those of what it answers. */
+static enum base_status take_stream(struct srv_request *request, struct sched_sequences *sequences,
+                                    struct srv_extents *extents, struct base_error *error)
+{
+    const struct cell_model *model = sequences->model;
+    const uint32_t n = sequences->n_rows;
+    const size_t n_taken = (size_t)model->n_stages * n;
+    struct sched_stream *stream = base_arena_alloc(&request->arena, sizeof(*stream));
+    struct sched_stream made = {
+        .is_end = request->sequence.is_end,
+        .given = sequences->steps[model->stream.base],
+        .taken = base_arena_array(&request->arena, n_taken, sizeof(*made.taken)),
+        .given_before = base_arena_array(&request->arena, n, sizeof(*made.given_before)),
+        .taken_before = base_arena_array(&request->arena, n_taken, sizeof(*made.taken_before))};
+    sequences->kept =
+        base_arena_array(&request->arena, (size_t)model->n_histories * n, sizeof(const uint8_t *));
+    if (stream == NULL || made.taken == NULL || made.given_before == NULL ||
+        made.taken_before == NULL || sequences->kept == NULL) {
+        return base_fail(error, BASE_RESOURCE_EXHAUSTED, "request memory spent");
+    }
+    for (uint32_t r = 0; r < n; r++) {
+        BASE_TRY(count_of(sequences, r, &made.given_before[r], error));
+        BASE_TRY(take_row(sequences, r, &made, error));
+    }
+    for (uint32_t s = 0; s < model->n_stages; s++) {
+        const uint32_t q = model->stages[s].sequence;
+        if (!model->stream.is_answered[s]) {
+            continue;
+        }
+        sequences->steps[q] = made.taken + (size_t)s * n; // as any other that is answered of it
+        extents->steps[q] = 0;
+        for (uint32_t r = 0; r < n; r++) {
+            const int64_t steps = sequences->steps[q][r];
+            extents->steps[q] = steps > extents->steps[q] ? steps : extents->steps[q];
+        }
+    }
+    *stream = made;
+    sequences->stream = stream;
+    return BASE_OK;
 }
 
 /* Of a decoder: how long an answer may be. */
@@ -355,6 +446,7 @@ enum base_status srv_validate(struct srv_request *request, const struct cell_mod
                               struct sched_sequences *sequences, struct base_error *error)
 {
     struct srv_extents extents = srv_extents_none();
+    const bool is_part = model->stream.is_on && request->sequence.id != NULL;
     struct sched_tensor *inputs =
         base_arena_array(&request->arena, model->n_inputs, sizeof(*inputs));
     struct sched_tensor *outputs =
@@ -373,14 +465,14 @@ enum base_status srv_validate(struct srv_request *request, const struct cell_mod
         const uint32_t stated = model->sequences[q].stated; // which no input may have
         extents.steps[q] = extents.steps[q] >= 0 ? extents.steps[q] : stated > 0 ? stated : 1;
     }
-    BASE_TRY(derive_extents(model, &extents, error));
+    BASE_TRY(derive_extents(model, is_part, &extents, error));
     sequences->model = model;
     sequences->n_rows = (uint32_t)extents.batch;
     sequences->inputs = inputs;
     sequences->outputs = outputs;
-    BASE_TRY(take_sequences(request, sequences, &extents, rows, error));
+    BASE_TRY(take_sequences(request, sequences, &extents, rows, is_part, error));
     BASE_TRY(check_told_steps(sequences, error));
-    BASE_TRY(take_histories(request, sequences, error));
+    BASE_TRY(is_part ? take_stream(request, sequences, &extents, error) : BASE_OK);
     if (model->unfold == CELL_UNFOLD_SEQ2SEQ) {
         BASE_TRY(take_decoding(request, sequences, &extents, error));
     }

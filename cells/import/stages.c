@@ -72,6 +72,7 @@ static struct cell_value row_value(const struct cell__plans *plans, const struct
     case CELL_SOURCE_START:
     case CELL_SOURCE_TAKEN:
     case CELL_SOURCE_KEPT:
+    case CELL_SOURCE_COUNT:
         break;
     }
     base_assert(false);

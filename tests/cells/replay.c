@@ -23,6 +23,10 @@ struct replay {
     double start;                             /* a decoder's token */
     double *taken;                            /* [batch] steps of a decoder that are answered */
     struct made made[CELL_STAGES_MAX];
+    /* Of a request of a session: steps before it and behind it, of the request's sequence and of
+     * each stage. */
+    bool is_part;
+    int64_t given_before, given, before[CELL_STAGES_MAX], behind[CELL_STAGES_MAX];
 };
 
 static double *numbers(size_t count)
@@ -93,7 +97,8 @@ static void turn(const struct cell_tensor *shape, const struct replay_tensor *te
     base_free(turned);
 }
 
-static void read_sizes(struct replay *replay)
+/* is_whole: what follows from others has enough steps. */
+static void read_sizes(struct replay *replay, bool is_whole)
 {
     replay->batch = 1;
     for (uint32_t s = 0; s < CELL_SEQUENCES_MAX; s++) {
@@ -118,7 +123,8 @@ static void read_sizes(struct replay *replay)
             const int64_t parts = cell_sequence_parts(sequence);
             const double reach = (double)(replay->times[sequence->source] * parts + sequence->add);
             const int64_t steps = (int64_t)floor(reach / sequence->stride) + 1;
-            ck_assert(steps >= 0 &&
+            ck_assert(!is_whole || steps >= 0);
+            ck_assert(!is_whole ||
                       cell_sequence_is_met(sequence, (uint32_t)replay->times[sequence->source],
                                            (uint32_t)steps));
             replay->times[s] = sequence->kept > 0 ? sequence->kept : steps;
@@ -164,6 +170,21 @@ static uint32_t length_of(const struct replay *replay, int64_t b, uint32_t seque
     return (uint32_t)length;
 }
 
+/* Steps of what a source has, or a stage takes. */
+static int64_t steps_there(const struct replay *replay, const struct cell_source *source, int64_t b)
+{
+    const struct cell_model *model = replay->model;
+    if (source->kind == CELL_SOURCE_JOIN) {
+        return length_of(replay, b, model->joins[source->index].sequence);
+    }
+    if (source->kind == CELL_SOURCE_INPUT) {
+        return replay->is_part ? replay->given
+                               : length_of(replay, b, model->inputs[source->index].sequence);
+    }
+    return replay->is_part ? replay->behind[source->stage] - replay->before[source->stage]
+                           : length_of(replay, b, model->stages[source->stage].sequence);
+}
+
 /* ---- Stages ------------------------------------------------------------------------------- */
 
 /* The row a source has at step t of row b, but of a join; NULL: zeros. */
@@ -201,8 +222,9 @@ static const double *read_row(const struct replay *replay, const struct cell_sou
         number = (double)t;
         return &number;
     }
-    case CELL_SOURCE_JOIN: // see read_source()
-    case CELL_SOURCE_KEPT: // see copy_history()
+    case CELL_SOURCE_JOIN:  // see read_source()
+    case CELL_SOURCE_COUNT: // see copy_row()
+    case CELL_SOURCE_KEPT:
     case CELL_SOURCE_MEMORY:
         return NULL; // see set_memories()
     case CELL_SOURCE_CHILD:
@@ -269,13 +291,15 @@ static void set_window(const struct replay *replay, const struct cell_stage *sta
 {
     const struct cell_source *source = &stage->inputs[input];
     const uint32_t width = oracle->def->values[input].width / source->count;
-    const uint32_t of =
-        source->kind == CELL_SOURCE_JOIN    ? replay->model->joins[source->index].sequence
-        : source->kind == CELL_SOURCE_INPUT ? replay->model->inputs[source->index].sequence
-                                            : replay->model->stages[source->stage].sequence;
-    const int64_t steps = length_of(replay, b, of);
+    const int64_t steps = steps_there(replay, source, b);
     int64_t first = t * source->stride + source->offset + (source->is_from_end ? steps : 0);
     ck_assert(!source->is_from_end || first >= 0);
+    if (replay->is_part && stage->kind != CELL_STAGE_ONCE) {
+        const int64_t own = replay->before[stage - replay->model->stages];
+        first += own * source->stride - (source->kind == CELL_SOURCE_INPUT
+                                             ? replay->given_before
+                                             : replay->before[source->stage]);
+    }
     if (source->by > 0) {
         const struct replay_tensor *tensor = &replay->inputs[source->by - 1];
         const struct cell_tensor *shape = &replay->model->inputs[source->by - 1];
@@ -284,7 +308,8 @@ static void set_window(const struct replay *replay, const struct cell_stage *sta
         ck_assert(first >= 0 && first < steps);
     }
     const int64_t parts = source->parts > 0 ? source->parts : 1;
-    const struct cell_history *history = cell_model_history(replay->model, source);
+    const struct cell_history *history =
+        replay->is_part ? cell_model_history(replay->model, source) : NULL;
     for (uint32_t i = 0; i < source->count; i++) {
         const int64_t at = first + i;
         double *to = oracle->values[input] + (size_t)i * width;
@@ -322,7 +347,11 @@ static uint32_t steps_of(const struct replay *replay, const struct cell_stage *s
     case CELL_STAGE_CHAIN:
         break;
     }
-    return length_of(replay, b, stage->sequence);
+    return (uint32_t)steps_there(
+        replay,
+        &(struct cell_source){.kind = CELL_SOURCE_EACH,
+                              .stage = (uint32_t)(stage - replay->model->stages)},
+        b);
 }
 
 static bool has_ended(const struct replay *replay, const struct cell_stage *stage,
@@ -380,9 +409,9 @@ static void run_stage(struct replay *replay, uint32_t s, int64_t b)
         set_value(&oracle, def->n_inputs + i, read_source(replay, &stage->init[i], b, 0));
     }
     for (uint32_t o = 0; o < def->n_outputs; o++) {
-        const size_t time = stage->kind == CELL_STAGE_DECODER
-                                ? made->steps
-                                : (size_t)replay->times[stage->sequence];
+        const size_t time = stage->kind == CELL_STAGE_DECODER ? made->steps
+                            : replay->is_part                 ? made->steps
+                                              : (size_t)replay->times[stage->sequence];
         made->outputs[o] = numbers(time * def->values[def->outputs[o]].width);
     }
     for (uint32_t n = 0; n < made->steps; n++) {
@@ -453,7 +482,7 @@ static void make_outputs(const struct replay *replay, struct replay_tensor *outp
 static void copy_history(const struct replay *replay, const struct cell_history *history, int64_t b,
                          double *to)
 {
-    const int64_t steps = length_of(replay, b, history->sequence) / history->rate;
+    const int64_t steps = steps_there(replay, &history->source, b);
     for (uint32_t i = 0; i < history->steps; i++) {
         const int64_t at = steps - history->steps + i;
         const double *row = at < 0 ? read_history(replay, history, b, at)
@@ -468,6 +497,11 @@ static void copy_row(const struct replay *replay, uint32_t output, const struct 
 {
     const struct cell_tensor *shape = &replay->model->outputs[output];
     const struct cell_source *source = &replay->model->output_sources[output][0];
+    if (source->kind == CELL_SOURCE_COUNT) {
+        to->data[row_offset(shape, to->dims, b, t)] =
+            (double)(replay->given_before + replay->given);
+        return;
+    }
     if (source->kind == CELL_SOURCE_KEPT) {
         copy_history(replay, &replay->model->histories[source->index], b,
                      to->data + row_offset(shape, to->dims, b, t));
@@ -541,26 +575,43 @@ struct replay_tensor replay_tensor_random(uint32_t rank, const int64_t *dims,
     return made;
 }
 
-void replay_run(const struct cell_model *model, const struct replay_tensor *inputs,
-                struct replay_tensor *outputs)
+/* All steps that the request has, where it is one of a session. */
+static void set_part(struct replay *replay, bool is_end)
 {
-    struct replay replay = {.model = model, .inputs = inputs};
-    read_sizes(&replay);
+    const struct cell_model *model = replay->model;
+    replay->is_part = true;
+    replay->given = replay->times[model->stream.base];
+    if (model->stream.counts) {
+        replay->given_before = (int64_t)replay->inputs[model->stream.count_input].data[0];
+    }
+    cell_stream_steps(model, replay->given_before, false, replay->before);
+    cell_stream_steps(model, replay->given_before + replay->given, is_end, replay->behind);
+    for (uint32_t s = 0; s < model->n_stages; s++) {
+        if (model->stream.is_answered[s]) {
+            replay->times[model->stages[s].sequence] = replay->behind[s] - replay->before[s];
+        }
+    }
+}
+
+static void run(struct replay *replay, struct replay_tensor *outputs)
+{
+    const struct cell_model *model = replay->model;
+    const struct replay_tensor *inputs = replay->inputs;
     for (uint32_t i = 0; i < model->n_inputs; i++) {
         if (model->inputs[i].is_turned) {
             turn(&model->inputs[i], &inputs[i], false);
         }
     }
     if (model->unfold == CELL_UNFOLD_SEQ2SEQ) {
-        find_lengths(&replay);
+        find_lengths(replay);
     }
-    make_outputs(&replay, outputs);
-    for (int64_t b = 0; b < replay.batch; b++) {
+    make_outputs(replay, outputs);
+    for (int64_t b = 0; b < replay->batch; b++) {
         for (uint32_t s = 0; s < model->n_stages; s++) {
-            run_stage(&replay, s, b);
+            run_stage(replay, s, b);
         }
-        copy_outputs(&replay, outputs, b);
-        free_made(&replay);
+        copy_outputs(replay, outputs, b);
+        free_made(replay);
     }
     for (uint32_t i = 0; i < model->n_inputs; i++) {
         if (model->inputs[i].is_turned) { // they are the caller's
@@ -572,7 +623,26 @@ void replay_run(const struct cell_model *model, const struct replay_tensor *inpu
             turn(&model->outputs[o], &outputs[o], true);
         }
     }
-    base_free(replay.taken);
+    base_free(replay->taken);
+}
+
+void replay_run(const struct cell_model *model, const struct replay_tensor *inputs,
+                struct replay_tensor *outputs)
+{
+    struct replay replay = {.model = model, .inputs = inputs};
+    read_sizes(&replay, true);
+    run(&replay, outputs);
+}
+
+void replay_run_part(const struct cell_model *model, const struct replay_tensor *inputs,
+                     bool is_end, struct replay_tensor *outputs)
+{
+    struct replay replay = {.model = model, .inputs = inputs};
+    read_sizes(&replay, !model->stream.is_on);
+    if (model->stream.is_on) {
+        set_part(&replay, is_end);
+    }
+    run(&replay, outputs);
 }
 
 /* ---- Golden files ------------------------------------------------------------------------- */

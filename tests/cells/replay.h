@@ -26,6 +26,11 @@ struct replay_tensor replay_tensor_random(uint32_t rank, const int64_t *dims,
 void replay_run(const struct cell_model *model, const struct replay_tensor *inputs,
                 struct replay_tensor *outputs);
 
+/* The same of a request of a session of a model with a stream; is_end: its last. Rows have had
+ * equally many steps before. */
+void replay_run_part(const struct cell_model *model, const struct replay_tensor *inputs,
+                     bool is_end, struct replay_tensor *outputs);
+
 /* Runs a golden case `{"inputs": .., "outputs": ..}` whose tensors are {shape, data}, listed with
  * their names or keyed by them; fails the running case when an output is further than 1e-5 from
  * what is wanted. Outputs behind a row's length are not compared. what: for messages. */

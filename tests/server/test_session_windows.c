@@ -1,6 +1,7 @@
-/* Sessions of models whose cells read earlier steps beside their own: convolutions that look back,
- * shifts, strides. What earlier requests had is kept, so that parts of any size have the bits of
- * the whole, whoever else is there. */
+/* Sessions of models whose cells read steps beside their own: convolutions and pools that look
+ * back, ahead, or both, with strides and without padding, shifts. What earlier requests had is
+ * kept, and what needs later ones waits for them, so that the answers to parts of any size are, one
+ * behind the other, that of the whole, bit by bit, whoever else is there. */
 #include "tests/server/site.h"
 #include "tests/util.h"
 
@@ -9,22 +10,31 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PARTS_MAX = 12, ROWS_MAX = 3, STEPS_MAX = 200 };
+enum { PARTS_MAX = 12, ROWS_MAX = 3, STEPS_MAX = 400 };
 
-/* Exports under tests/data/onnx; what divides the steps of all parts but the last. */
+/* Exports under tests/data/onnx. */
 static const struct {
     const char *name, *export;
-    uint32_t multiple;
 } models[] = {
-    {"bands", "stream_bands-ts1.13-op17", 1},
-    {"bands_newer", "stream_bands-external2.15-op20", 1},
-    {"convolved", "stream_convolved-ts1.13-op17", 1},
-    {"shifted", "stream_shifted-ts1.13-op17", 1},
-    {"subsampled", "stream_subsampled-ts1.13-op17", 4},
-    {"causal", "conv_causal-ts1.13-op17", 1},
-    {"mamba", "loop_mamba-ts1.13-op17", 1},
-    {"clips", "clips_causal-external2.15-op20", 1},
-    {"keras", "keras_conv-tf2.15-op15", 1},
+    {"bands", "stream_bands-ts1.13-op17"},
+    {"bands_newer", "stream_bands-external2.15-op20"},
+    {"behind", "conv_behind-ts1.13-op17"},
+    {"causal", "conv_causal-ts1.13-op17"},
+    {"clips", "clips_strided-external2.15-op20"},
+    {"convolved", "stream_convolved-ts1.13-op17"},
+    {"cumulative", "conv_cumulative-ts1.13-op17"},
+    {"deep", "conv_deep-ts1.13-op17"},
+    {"frames", "conv_frames-ts1.13-op17"},
+    {"keras", "keras_conv-tf2.15-op15"},
+    {"mamba", "loop_mamba-ts1.13-op17"},
+    {"pairs", "regroup_pairs-ts1.13-op17"},
+    {"pictures", "picture_residual-ts1.13-op17"},
+    {"pools", "picture_pools-ts1.13-op17"},
+    {"residual", "conv_residual-ts1.13-op17"},
+    {"shifted", "stream_shifted-ts1.13-op17"},
+    {"spectral", "transposed_spectral-ts1.13-op17"},
+    {"spectrum", "function_spectrum-external2.15-op20"},
+    {"subsampled", "stream_subsampled-ts1.13-op17"},
 };
 enum { MODELS = sizeof(models) / sizeof(models[0]) };
 
@@ -132,10 +142,25 @@ static void make_part(struct course *course, uint32_t part)
         .id = course->id, .is_start = part == 0, .is_end = part + 1 == course->n_parts};
 }
 
+/* Whether a request of so many steps leaves each stage one whose last step is read. */
+static bool has_all_last(const struct cell_model *cells, uint32_t before, uint32_t steps,
+                         bool is_end)
+{
+    int64_t from[CELL_STAGES_MAX];
+    int64_t to[CELL_STAGES_MAX];
+    bool has_all = true;
+    cell_stream_steps(cells, before, false, from);
+    cell_stream_steps(cells, (int64_t)before + steps, is_end, to);
+    for (uint32_t s = 0; s < cells->n_stages; s++) {
+        has_all = has_all && (!cells->stream.has_last[s] || to[s] > from[s]);
+    }
+    return has_all;
+}
+
 /* Random parts; the whole is answered when this returns. */
 static void begin(struct course *course, uint32_t model, const char *id)
 {
-    const uint32_t multiple = models[model].multiple;
+    const struct cell_model *cells = site_find(&site, models[model].name);
     uint32_t steps = 0;
     memset(&course->whole, 0, sizeof(course->whole));
     course->model = model;
@@ -143,16 +168,17 @@ static void begin(struct course *course, uint32_t model, const char *id)
     course->n_parts = 2 + base_random_below(&numbers, PARTS_MAX - 1);
     snprintf(course->id, sizeof(course->id), "%s", id);
     for (uint32_t p = 0; p < course->n_parts; p++) {
+        const bool is_end = p + 1 == course->n_parts;
         const bool is_short = base_random_below(&numbers, 2) == 0;
-        const uint32_t n = 1 + base_random_below(&numbers, is_short ? 2 : 8 / multiple + 1);
-        course->steps[p] = n * multiple;
-        if (p + 1 == course->n_parts) {
-            course->steps[p] += base_random_below(&numbers, multiple);
+        course->steps[p] = 1 + base_random_below(&numbers, is_short ? 2 : 9);
+        while (
+            !has_all_last(cells, steps, course->steps[p], is_end) ||
+            (is_end && cell_stream_unmet(cells, steps + course->steps[p]) < CELL_SEQUENCES_MAX)) {
+            course->steps[p]++;
         }
         steps += course->steps[p];
     }
-    ask_init(&course->whole.ask, site_find(&site, models[model].name), course->n_rows, steps,
-             &numbers, ASK_PLAIN);
+    ask_init(&course->whole.ask, cells, course->n_rows, steps, &numbers, ASK_PLAIN);
     course->whole.ask.request.model_name = models[model].name;
     visit_start(&site, &course->whole);
     visit_wait(&course->whole);
@@ -182,7 +208,7 @@ static void expect(struct course *course)
             const int32_t axis = cells->outputs[o].time_axis;
             ck_assert_ptr_nonnull(right);
             if (axis < 0 && p + 1 < course->n_parts) {
-                continue;
+                continue; // as of what there has been so far
             }
             uint8_t *wanted = base_arena_alloc(&part->ask.request.arena, got->bytes);
             ck_assert_ptr_nonnull(wanted);
@@ -269,37 +295,102 @@ START_TEST(test_a_part_that_fails_changes_nothing)
 }
 END_TEST
 
-START_TEST(test_steps_that_strides_do_not_divide)
+/* Of 'subsampled' four steps are one, of which the last is answered besides. */
+START_TEST(test_steps_that_leave_no_last_one)
 {
     static struct course course;
+    uint32_t model = 0;
+    while (strcmp(models[model].name, "subsampled") != 0) {
+        model++;
+    }
     open_site(0);
-    begin(&course, 4, "strides");
-    ck_assert_uint_eq(models[course.model].multiple, 4);
-    for (uint32_t steps = 1; steps < 8; steps++) {
-        struct visit odd = {.site = NULL};
-        if (steps % 4 == 0) {
-            continue;
-        }
-        ask_init(&odd.ask, course.whole.ask.cells, 1, steps, &numbers, ASK_PLAIN);
-        odd.ask.request.model_name = models[course.model].name;
-        odd.ask.request.sequence.id = "strides";
-        odd.ask.request.sequence.is_start = true;
-        start_and_wait(&odd);
-        ck_assert_int_eq(odd.ask.request.error.status, BASE_INVALID_ARGUMENT);
-        char text[128] = "expected at least 4"; // fewer leave no step of the last sequence
-        if (steps > 4) {
-            snprintf(text, sizeof(text), "session 'strides' with %u steps; all but the last",
-                     steps);
-        }
-        ck_assert_msg(strstr(odd.ask.request.error.message, text) != NULL, "%s",
-                      odd.ask.request.error.message);
-        ask_release(&odd.ask);
+    begin(&course, model, "strides");
+    for (uint32_t steps = 1; steps < 4; steps++) {
+        struct visit few = {.site = NULL};
+        ask_init(&few.ask, course.whole.ask.cells, 1, steps, &numbers, ASK_PLAIN);
+        few.ask.request.model_name = models[course.model].name;
+        few.ask.request.sequence.id = "strides";
+        few.ask.request.sequence.is_start = true;
+        start_and_wait(&few);
+        ck_assert_int_eq(few.ask.request.error.status, BASE_INVALID_ARGUMENT);
+        char text[128];
+        snprintf(text, sizeof(text), "%u steps behind 0 of the session, of which the model's",
+                 steps);
+        ck_assert_msg(strstr(few.ask.request.error.message, text) != NULL, "%s",
+                      few.ask.request.error.message);
+        ask_release(&few.ask);
     }
     for (uint32_t p = 0; p < course.n_parts; p++) {
         start_and_wait(&course.parts[p]);
     }
     expect(&course);
     end(&course);
+    site_close(&site);
+}
+END_TEST
+
+/* A sequence that the model would refuse as a whole does not end as a session. */
+START_TEST(test_ends_that_are_none)
+{
+    static const struct {
+        const char *model, *why;
+        uint32_t wrong, right;
+    } cases[] = {{"pairs", "5 steps of row 0, which the model does not part evenly", 5, 1},
+                 {"spectrum", "5 steps of row 0, of which the model's strides", 5, 20}};
+    open_site(0);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct cell_model *cells = site_find(&site, cases[i].model);
+        for (uint32_t p = 0; p < 2; p++) {
+            struct visit visit = {.site = NULL};
+            ask_init(&visit.ask, cells, 1, cases[i].wrong + (p == 0 ? 0 : cases[i].right), &numbers,
+                     ASK_PLAIN);
+            visit.ask.request.model_name = cases[i].model;
+            visit.ask.request.sequence =
+                (struct srv_sequence){.id = "odd", .is_start = true, .is_end = true};
+            start_and_wait(&visit);
+            ck_assert_int_eq(visit.ask.request.error.status,
+                             p == 0 ? BASE_INVALID_ARGUMENT : BASE_OK);
+            ck_assert_msg(p > 0 || strstr(visit.ask.request.error.message, cases[i].why) != NULL,
+                          "%s", visit.ask.request.error.message);
+            ask_release(&visit.ask);
+        }
+    }
+    site_close(&site);
+}
+END_TEST
+
+/* Steps so far that nobody can have had. */
+START_TEST(test_counts_that_are_none)
+{
+    static const int64_t counts[] = {-1, INT64_MIN, CELL_STREAM_STEPS_MAX + 1, INT64_MAX};
+    static struct course course;
+    struct srv_tensor inputs[2];
+    uint32_t model = 0;
+    while (strcmp(models[model].name, "residual") != 0) {
+        model++;
+    }
+    open_site(0);
+    for (uint32_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        begin(&course, model, "counted");
+        struct srv_request *request = &course.parts[0].ask.request;
+        const struct cell_model *cells = course.whole.ask.cells;
+        const int64_t rows[ROWS_MAX] = {counts[i], 0, 0};
+        ck_assert(cells->stream.counts);
+        inputs[0] = request->inputs[0];
+        inputs[1] = (struct srv_tensor){.name = cells->inputs[cells->stream.count_input].name,
+                                        .datatype = "INT64",
+                                        .rank = 2,
+                                        .shape = {course.n_rows, 1},
+                                        .data = (const uint8_t *)rows,
+                                        .bytes = course.n_rows * sizeof(rows[0])};
+        request->inputs = inputs;
+        request->n_inputs = 2;
+        start_and_wait(&course.parts[0]);
+        ck_assert_int_eq(request->error.status, BASE_INVALID_ARGUMENT);
+        ck_assert_msg(strstr(request->error.message, "steps of row 0, expected 0..") != NULL, "%s",
+                      request->error.message);
+        end(&course);
+    }
     site_close(&site);
 }
 END_TEST
@@ -348,7 +439,11 @@ START_TEST(test_a_session_is_moved)
         expect(&course);
         // The first session is still open.
         struct visit last = {.site = NULL};
-        ask_init(&last.ask, cells, course.n_rows, models[m].multiple, &numbers, ASK_PLAIN);
+        uint32_t steps = 9;
+        while (cell_stream_unmet(cells, course.steps[0] + steps) < CELL_SEQUENCES_MAX) {
+            steps++;
+        }
+        ask_init(&last.ask, cells, course.n_rows, steps, &numbers, ASK_PLAIN);
         last.ask.request.model_name = models[m].name;
         last.ask.request.sequence.id = "here";
         last.ask.request.sequence.is_end = true;
@@ -368,7 +463,9 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_loop_test(tcase, test_parts_have_the_bits_of_the_whole, 0, 3);
     tcase_add_test(tcase, test_a_part_that_fails_changes_nothing);
-    tcase_add_test(tcase, test_steps_that_strides_do_not_divide);
+    tcase_add_test(tcase, test_steps_that_leave_no_last_one);
+    tcase_add_test(tcase, test_ends_that_are_none);
+    tcase_add_test(tcase, test_counts_that_are_none);
     tcase_add_test(tcase, test_a_session_is_moved);
     suite_add_tcase(suite, tcase);
     return util_run(suite);

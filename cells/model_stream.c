@@ -1,0 +1,452 @@
+/* See model_stream.h. How many steps of a stage are there when a session has had N is reckoned
+ * stage by stage (cell_stream_steps()); what has to be kept follows from how far readers lag behind
+ * what they read, for every N until it repeats itself. */
+#include "cells/model_stream.h"
+
+#include "base/assert.h"
+#include "base/divide.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* Steps after which strides begin anew, and steps that are tried. */
+#define PERIOD_MAX 65536u
+#define TRIED_MAX  (1u << 20)
+
+static int64_t floor_div(int64_t a, int64_t b)
+{
+    return a / b - (a % b < 0 ? 1 : 0);
+}
+
+bool cell__stream_is_window(const struct cell_source *source)
+{
+    const bool is_told = source->count == 1 && source->by > 0;
+    const bool is_last = source->count == 1 && source->is_from_end && source->offset == -1;
+    return source->kind != CELL_SOURCE_MEMORY && source->count > 0 && !is_told && !is_last;
+}
+
+const struct cell_history *cell_model_history(const struct cell_model *model,
+                                              const struct cell_source *source)
+{
+    for (uint32_t n = 0; n < model->n_histories; n++) {
+        const struct cell_source *of = &model->histories[n].source;
+        const bool is_same = of->index == source->index &&
+                             (of->kind == CELL_SOURCE_EACH ? of->stage == source->stage
+                                                           : of->piece == source->piece);
+        if (of->kind == source->kind && is_same) {
+            return &model->histories[n];
+        }
+    }
+    return NULL;
+}
+
+/* ---- Steps that are there ---- */
+
+static bool is_timed(const struct cell_stage *stage)
+{
+    return stage->kind == CELL_STAGE_EACH || stage->kind == CELL_STAGE_CHAIN;
+}
+
+/* Whether it is steps of an input or a stage that the reader takes as they come. */
+static bool has_steps(const struct cell_model *model, const struct cell_source *source)
+{
+    return source->kind == CELL_SOURCE_INPUT
+               ? model->inputs[source->index].time_axis >= 0
+               : source->kind == CELL_SOURCE_EACH && is_timed(&model->stages[source->stage]);
+}
+
+/* Of a sequence whose base has so many steps, as of the whole. */
+static int64_t length_of(const struct cell_model *model, uint32_t sequence, int64_t given)
+{
+    const struct cell_sequence *way[CELL_SEQUENCES_MAX];
+    uint32_t n = 0;
+    while (model->sequences[sequence].stride > 0) {
+        base_assert(n < CELL_SEQUENCES_MAX);
+        way[n++] = &model->sequences[sequence];
+        sequence = model->sequences[sequence].source;
+    }
+    while (n > 0) {
+        const struct cell_sequence *step = way[--n];
+        const int64_t steps = floor_div(given + step->add, step->stride) + 1;
+        given = steps > 0 ? steps : 0;
+    }
+    return given;
+}
+
+static int64_t steps_of_source(const struct cell_source *source, int64_t given,
+                               const int64_t *steps)
+{
+    return source->kind == CELL_SOURCE_INPUT ? given : steps[source->stage];
+}
+
+/* Steps of a stage all of whose windows over the source end with what is there of it. */
+static int64_t reach_of(const struct cell_source *source, int64_t there)
+{
+    const bool is_window = source->count > 0;
+    const int64_t behind = is_window ? source->offset + (int64_t)source->count : 1;
+    return floor_div(there - behind, is_window ? source->stride : 1) + 1;
+}
+
+void cell_stream_steps(const struct cell_model *model, int64_t given, bool is_end,
+                       int64_t steps[CELL_STAGES_MAX])
+{
+    for (uint32_t s = 0; s < model->n_stages; s++) {
+        const struct cell_stage *stage = &model->stages[s];
+        steps[s] = is_timed(stage) ? length_of(model, stage->sequence, given) : 0;
+        for (uint32_t i = 0; i < stage->type->def.n_inputs && steps[s] > 0 && !is_end; i++) {
+            const struct cell_source *source = &stage->inputs[i];
+            if (has_steps(model, source)) {
+                const int64_t reach = reach_of(source, steps_of_source(source, given, steps));
+                steps[s] = reach < 0 ? 0 : reach < steps[s] ? reach : steps[s];
+            }
+        }
+    }
+}
+
+uint32_t cell_stream_unmet(const struct cell_model *model, int64_t given)
+{
+    for (uint32_t q = 0; q < model->n_sequences; q++) {
+        const struct cell_sequence *sequence = &model->sequences[q];
+        const int64_t steps = length_of(model, q, given);
+        const int64_t source = sequence->stride > 0 ? length_of(model, sequence->source, given) : 0;
+        const bool is_few = steps < INT32_MAX && source < INT32_MAX &&
+                            !cell_sequence_is_met(sequence, (uint32_t)source, (uint32_t)steps);
+        if (is_few || (sequence->multiple > 0 && steps % sequence->multiple != 0)) {
+            return q;
+        }
+    }
+    return CELL_SEQUENCES_MAX;
+}
+
+/* ---- What may be streamed ---- */
+
+static enum base_status refuse(const struct cell_model *model, uint32_t stage, const char *why,
+                               struct base_error *error)
+{
+    return base_fail(error, BASE_UNIMPLEMENTED, "states: recurrent: cell %s %s",
+                     model->stages[stage].type->name, why);
+}
+
+/* The sequence that another follows from, by strides alone; *rate: of how many of its steps one is.
+ * CELL_SEQUENCES_MAX: otherwise. */
+static uint32_t base_of(const struct cell_model *model, uint32_t sequence, uint64_t *rate)
+{
+    *rate = 1;
+    while (model->sequences[sequence].stride > 0) {
+        const struct cell_sequence *at = &model->sequences[sequence];
+        *rate *= at->stride;
+        if (at->kept > 0 || cell_sequence_parts(at) != 1 || *rate > PERIOD_MAX) {
+            return CELL_SEQUENCES_MAX;
+        }
+        sequence = at->source;
+    }
+    return sequence;
+}
+
+/* One sequence is the base of all stages; *period: the steps of it after which all begin anew. */
+static enum base_status find_base(struct cell_model *model, uint64_t *period,
+                                  struct base_error *error)
+{
+    model->stream.base = CELL_SEQUENCES_MAX;
+    *period = 1;
+    for (uint32_t s = 0; s < model->n_stages; s++) {
+        uint64_t rate = 1;
+        if (!is_timed(&model->stages[s])) {
+            continue;
+        }
+        const uint32_t base = base_of(model, model->stages[s].sequence, &rate);
+        const bool is_first = model->stream.base == CELL_SEQUENCES_MAX;
+        *period = *period / base_greatest_divisor(*period, rate) * rate;
+        if (base == CELL_SEQUENCES_MAX || (!is_first && base != model->stream.base) ||
+            *period > PERIOD_MAX) {
+            return refuse(model, s,
+                          "has steps of a sequence that does not follow from the request's", error);
+        }
+        model->stream.base = base;
+    }
+    for (uint32_t i = 0; i < model->n_inputs; i++) {
+        uint64_t rate = 1;
+        const struct cell_tensor *input = &model->inputs[i];
+        if (input->time_axis >= 0 && base_of(model, input->sequence, &rate) != model->stream.base) {
+            return base_fail(error, BASE_UNIMPLEMENTED,
+                             "states: recurrent: input \"%.100s\" is another sequence than that "
+                             "which cells read earlier steps of",
+                             input->name);
+        }
+    }
+    return BASE_OK;
+}
+
+static enum base_status check_window(const struct cell_model *model, uint32_t stage, uint32_t input,
+                                     struct base_error *error)
+{
+    const struct cell_stage *reader = &model->stages[stage];
+    const struct cell_source *source = &reader->inputs[input];
+    if (has_steps(model, source) && is_timed(reader) && source->parts == 0 && source->by == 0 &&
+        !source->is_from_end) {
+        return BASE_OK;
+    }
+    return refuse(model, stage, "reads steps beside its own, which may be in other requests",
+                  error);
+}
+
+static enum base_status check_windows(const struct cell_model *model, struct base_error *error)
+{
+    for (uint32_t s = 0; s < model->n_stages; s++) {
+        for (uint32_t i = 0; i < model->stages[s].type->def.n_inputs; i++) {
+            const bool is_window = cell__stream_is_window(&model->stages[s].inputs[i]);
+            BASE_TRY(is_window ? check_window(model, s, i, error) : BASE_OK);
+        }
+    }
+    return BASE_OK;
+}
+
+/* ---- What is kept ---- */
+
+/* Rows of the source as a session would keep them; false: it cannot, since all rows of the batch
+ * share them, or since they are numbers that a stage makes, which nobody could check when a client
+ * brings them. */
+static bool describe(const struct cell_model *model, const struct cell_source *source,
+                     struct cell_history *out)
+{
+    *out = (struct cell_history){.source = {.kind = source->kind,
+                                            .stage = source->stage,
+                                            .index = source->index,
+                                            .piece = source->piece}};
+    if (source->kind == CELL_SOURCE_INPUT) {
+        const struct cell_tensor *tensor = &model->inputs[source->index];
+        bool has_batch = false;
+        for (uint32_t i = 0; i < model->n_inputs; i++) {
+            has_batch = has_batch || model->inputs[i].batch_axis >= 0;
+        }
+        out->width = tensor->width / tensor->pieces;
+        return has_batch == (tensor->batch_axis >= 0) &&
+               (tensor->pieces == 1 || tensor->n_id_bounds == 0);
+    }
+    const struct cell_stage *stage = &model->stages[source->stage];
+    const struct cell_def *def = &stage->type->def;
+    const struct cell_value *value = &def->values[def->outputs[source->index]];
+    out->width = value->width;
+    return !stage->is_shared && value->dtype == CELL_F32;
+}
+
+static enum base_status keep(struct cell_model *model, uint32_t stage, uint32_t input,
+                             int64_t steps, struct base_error *error)
+{
+    const struct cell_source *source = &model->stages[stage].inputs[input];
+    struct cell_history found;
+    if (!describe(model, source, &found)) {
+        return refuse(model, stage,
+                      "reads earlier steps of what all rows share, or of numbers that a cell makes",
+                      error);
+    }
+    if (steps > INT32_MAX / (int64_t)found.width) {
+        return refuse(model, stage, "reads too many earlier steps", error);
+    }
+    found.steps = (uint32_t)steps;
+    for (uint32_t n = 0; n < model->n_histories; n++) {
+        struct cell_history *other = &model->histories[n];
+        if (cell_model_history(model, source) == other) {
+            other->steps = found.steps > other->steps ? found.steps : other->steps;
+            return BASE_OK;
+        }
+    }
+    if (model->n_histories == CELL_TENSORS_MAX) {
+        return base_fail(error, BASE_UNIMPLEMENTED,
+                         "states: windows over more than %u inputs and outputs of stages",
+                         CELL_TENSORS_MAX);
+    }
+    model->histories[model->n_histories++] = found;
+    return BASE_OK;
+}
+
+/* ---- All that a session may have had ---- */
+
+static void note_answered(struct cell_model *model, const struct cell_source *source)
+{
+    if (source->kind == CELL_SOURCE_EACH && is_timed(&model->stages[source->stage])) {
+        model->stream.is_answered[source->stage] = true;
+    }
+}
+
+/* What is answered step by step, and what a decoder reads. */
+static void find_answered(struct cell_model *model)
+{
+    for (uint32_t o = 0; o < model->n_outputs; o++) {
+        for (uint32_t p = 0; p < model->outputs[o].pieces; p++) {
+            note_answered(model, &model->output_sources[o][p]);
+        }
+    }
+    for (uint32_t m = 0; m < model->n_memories; m++) {
+        for (uint32_t p = 0; p < model->memories[m].pieces; p++) {
+            note_answered(model, &model->memories[m].sources[p]);
+        }
+    }
+}
+
+/* Of each input of each stage: how many steps it reads before those that the request has, most. */
+struct lags {
+    int64_t most[CELL_STAGES_MAX][CELL_INPUTS_MAX];
+    bool is_alone[CELL_STAGES_MAX]; /* it is answered at other times than others of its sequence */
+    bool may_rest[CELL_STAGES_MAX]; /* a request of one step may leave it none */
+    bool differs[CELL_STAGES_MAX];  /* from how many steps the session has had */
+};
+
+static void measure(const struct cell_model *model, int64_t given, const int64_t *steps,
+                    struct lags *lags)
+{
+    for (uint32_t s = 0; s < model->n_stages; s++) {
+        const struct cell_stage *stage = &model->stages[s];
+        if (!is_timed(stage)) {
+            continue;
+        }
+        for (uint32_t i = 0; i < stage->type->def.n_inputs; i++) {
+            const struct cell_source *source = &stage->inputs[i];
+            if (has_steps(model, source)) {
+                const bool is_window = source->count > 0;
+                const int64_t first =
+                    is_window ? steps[s] * source->stride + source->offset : steps[s];
+                const int64_t lag = steps_of_source(source, given, steps) - first;
+                lags->most[s][i] = lag > lags->most[s][i] ? lag : lags->most[s][i];
+            }
+        }
+        lags->differs[s] = lags->differs[s] || steps[s] != given;
+    }
+    for (uint32_t s = 0; s < model->n_stages; s++) {
+        for (uint32_t other = 0; other < s && model->stream.is_answered[s]; other++) {
+            const bool is_same = model->stream.is_answered[other] &&
+                                 model->stages[other].sequence == model->stages[s].sequence;
+            lags->is_alone[s] = lags->is_alone[s] || (is_same && steps[other] != steps[s]);
+        }
+    }
+}
+
+static bool has_all_begun(const struct cell_model *model, const int64_t *steps)
+{
+    bool has_begun = true;
+    for (uint32_t s = 0; s < model->n_stages; s++) {
+        has_begun = has_begun && (!is_timed(&model->stages[s]) || steps[s] > 0);
+    }
+    return has_begun;
+}
+
+/* Until all stages have begun, and a period longer: from then on lags repeat themselves. False:
+ * they do not, or not so soon. */
+static bool try_all(const struct cell_model *model, uint64_t period, struct lags *lags)
+{
+    int64_t steps[CELL_STAGES_MAX];
+    int64_t before[CELL_STAGES_MAX];
+    struct lags again;
+    int64_t left = (int64_t)period;
+    memset(lags, 0, sizeof(*lags));
+    cell_stream_steps(model, 0, false, before);
+    int64_t n = 0;
+    for (; left > 0 && n < TRIED_MAX; n++) {
+        cell_stream_steps(model, n, false, steps);
+        measure(model, n, steps, lags);
+        for (uint32_t s = 0; s < model->n_stages && n > 0; s++) {
+            lags->may_rest[s] = lags->may_rest[s] || steps[s] == before[s];
+        }
+        memcpy(before, steps, sizeof(before));
+        left -= has_all_begun(model, steps) ? 1 : 0;
+    }
+    again = *lags;
+    for (int64_t k = 0; k < (int64_t)period; k++) {
+        cell_stream_steps(model, n + k, false, steps);
+        measure(model, n + k, steps, &again);
+    }
+    return left == 0 && memcmp(again.most, lags->most, sizeof(again.most)) == 0;
+}
+
+/* Who reads the last step of a stage needs one. */
+static void note_last(struct cell_model *model, const struct lags *lags,
+                      const struct cell_source *source)
+{
+    const bool is_last =
+        source->kind == CELL_SOURCE_LAST || source->kind == CELL_SOURCE_LAST_STATE ||
+        (source->kind == CELL_SOURCE_EACH && (source->is_from_end || source->by > 0));
+    if (is_last && is_timed(&model->stages[source->stage])) {
+        model->stream.has_last[source->stage] = lags->may_rest[source->stage];
+    }
+}
+
+static void note_lasts(struct cell_model *model, const struct lags *lags)
+{
+    for (uint32_t s = 0; s < model->n_stages; s++) {
+        const struct cell_stage *stage = &model->stages[s];
+        for (uint32_t i = 0; i < stage->type->def.n_inputs; i++) {
+            note_last(model, lags, &stage->inputs[i]);
+        }
+    }
+    for (uint32_t o = 0; o < model->n_outputs; o++) {
+        for (uint32_t p = 0; p < model->outputs[o].pieces; p++) {
+            note_last(model, lags, &model->output_sources[o][p]);
+        }
+    }
+}
+
+static enum base_status keep_all(struct cell_model *model, const struct lags *lags,
+                                 struct base_error *error)
+{
+    for (uint32_t s = 0; s < model->n_stages; s++) {
+        struct cell_stage *stage = &model->stages[s];
+        for (uint32_t i = 0; i < stage->type->def.n_inputs; i++) {
+            struct cell_source *source = &stage->inputs[i];
+            if (lags->most[s][i] <= 0) {
+                continue;
+            }
+            if (source->count == 0) { // its own step, of what is further than it is
+                source->count = 1;
+                source->stride = 1;
+                source->offset = 0;
+            }
+            model->reach =
+                lags->most[s][i] > model->reach ? (uint32_t)lags->most[s][i] : model->reach;
+            BASE_TRY(keep(model, s, i, lags->most[s][i], error));
+        }
+    }
+    return BASE_OK;
+}
+
+static bool has_windows(const struct cell_model *model)
+{
+    bool has = false;
+    for (uint32_t s = 0; s < model->n_stages; s++) {
+        for (uint32_t i = 0; i < model->stages[s].type->def.n_inputs; i++) {
+            has = has || cell__stream_is_window(&model->stages[s].inputs[i]);
+        }
+    }
+    return has;
+}
+
+enum base_status cell__stream_find(struct cell_model *model, struct base_error *error)
+{
+    struct lags lags;
+    uint64_t period = 1;
+    if (!has_windows(model)) {
+        return BASE_OK;
+    }
+    BASE_TRY(check_windows(model, error));
+    BASE_TRY(find_base(model, &period, error));
+    find_answered(model);
+    if (!try_all(model, period, &lags)) {
+        return base_fail(error, BASE_UNIMPLEMENTED,
+                         "states: recurrent: strides and windows of the model do not repeat "
+                         "themselves within %u steps",
+                         TRIED_MAX);
+    }
+    for (uint32_t s = 0; s < model->n_stages; s++) {
+        if (lags.is_alone[s]) {
+            return refuse(model, s,
+                          "answers steps that another output of the sequence has at other times",
+                          error);
+        }
+    }
+    note_lasts(model, &lags);
+    BASE_TRY(keep_all(model, &lags, error));
+    model->stream.is_on = true;
+    for (uint32_t s = 0; s < model->n_stages; s++) {
+        model->stream.counts = model->stream.counts || lags.differs[s];
+    }
+    return BASE_OK;
+}

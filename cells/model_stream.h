@@ -1,0 +1,17 @@
+/* What the windows of a model read beside their own steps, where a sequence comes in several
+ * requests: found here, made states by cell_model_keep_states(). Loop thread; at load. */
+#ifndef CELLS_MODEL_STREAM_H
+#define CELLS_MODEL_STREAM_H
+
+#include "cells/model.h"
+
+/* Whether the input of a stage is a window of steps beside the stage's own. */
+bool cell__stream_is_window(const struct cell_source *source);
+
+/* Fills model->stream, and model->histories without their tensors; where a stage lags behind what
+ * it reads at its own step, that becomes a window. Does nothing where no stage reads a window.
+ * Sources of other kinds than these have been looked at. UNIMPLEMENTED: in parts it would not give
+ * what the whole gives, and why. */
+enum base_status cell__stream_find(struct cell_model *model, struct base_error *error);
+
+#endif
