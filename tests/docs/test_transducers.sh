@@ -1,6 +1,6 @@
 #!/bin/bash
 # Runs the blocks of docs/transducers.md and compares what the server hears in random frames, many requests at a time,
-# with the greedy search through PyTorch's own modules, and with one that follows four hypotheses. Needs a Python with
+# with the greedy search through PyTorch's own modules, also of recordings in parts, and with one that follows four hypotheses. Needs a Python with
 # torch; the block for tritonclient runs where that is installed.
 # shellcheck source=tests/docs/common.sh
 . tests/docs/common.sh
@@ -11,19 +11,32 @@ prepare_pytorch docs/transducers.md hearer_model.py hearer_serve.sh hearer_ask.p
 sed 's/^build/exec build/' hearer_serve.sh >serve-exec.sh
 mkdir my-models/wide && cp -r my-models/hearer/1 my-models/hearer/letters.txt my-models/wide/
 sed 's/^max-symbols.*/max-symbols: 1\nbeam: 4/' my-models/hearer/config.yaml >my-models/wide/config.yaml
+mkdir my-models/spoken && cp -r my-models/hearer/1 my-models/hearer/letters.txt my-models/spoken/
+sed '$ a states: recurrent' my-models/hearer/config.yaml >my-models/spoken/config.yaml
 start_server bash serve-exec.sh
 
 cat >compare.py <<'END'
-import concurrent.futures, functools, json, math, os, sys, urllib.request
+import concurrent.futures, functools, json, math, os, random, sys, urllib.request
 import torch
 from hearer_model import BANDS, HIDDEN, LETTERS, encoder, joiner, predictor
 
 
-def ask(frames, model="hearer"):
-    body = {"inputs": [{"name": "frames", "datatype": "FP32", "shape": [1, *frames.shape], "data": frames.flatten().tolist()}]}
+def ask(frames, model="hearer", **parameters):
+    body = {"parameters": parameters, "inputs": [{"name": "frames", "datatype": "FP32", "shape": [1, *frames.shape], "data": frames.flatten().tolist()}]}
     url = f"http://127.0.0.1:{os.environ['HTTP_PORT']}/v2/models/{model}/infer"
     answer = json.load(urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode())))
     return {output["name"]: output["data"] for output in answer["outputs"]}
+
+
+def ask_in_parts(numbered):
+    """Text and scores of all parts, of which the encoder's convolution makes one frame of two."""
+    number, frames = numbered
+    draw, at, text, scores = random.Random(number), 0, "", []
+    while at < len(frames):
+        end = min(len(frames), at + draw.randint(1, 9))
+        got = ask(frames[at:end], "spoken", sequence_id=f"r{number}", sequence_start=at == 0, sequence_end=end == len(frames))
+        text, scores, at = text + got["token"][0], scores + got["scores"], end
+    return text, scores
 
 
 def search(frames):
@@ -84,6 +97,10 @@ with concurrent.futures.ThreadPoolExecutor(8) as pool, torch.no_grad():
         if any(abs(a - b) > 1e-3 * (1 + abs(b)) for a, b in zip(got["scores"], scores, strict=True)):
             sys.exit(f"scores {got['scores']}, wanted {scores}")
         said += len(text)
+    for frames, (text, scores) in zip(sounds, pool.map(ask_in_parts, enumerate(sounds)), strict=True):
+        whole = ask(frames)
+        if whole["token"] != [text] or whole["scores"] != scores:
+            sys.exit(f"in parts {text!r} {scores}, as a whole {whole}")
     frames = sum((len(sound) + 1) // 2 for sound in sounds)
     if not frames / 8 < said < 4 * frames:
         sys.exit(f"{said} letters in {frames} frames: the search shows little")
