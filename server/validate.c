@@ -385,6 +385,18 @@ static enum base_status take_row(const struct sched_sequences *sequences, uint32
     return BASE_OK;
 }
 
+/* So many steps of each row are answered of a sequence. */
+static void set_answered(struct sched_sequences *sequences, uint32_t sequence,
+                         const uint32_t *steps, struct srv_extents *extents)
+{
+    sequences->steps[sequence] = steps;
+    extents->steps[sequence] = 0;
+    for (uint32_t r = 0; r < sequences->n_rows; r++) {
+        const bool is_more = (int64_t)steps[r] > extents->steps[sequence];
+        extents->steps[sequence] = is_more ? steps[r] : extents->steps[sequence];
+    }
+}
+
 /* Of a request of a session: the steps that the stages take, which are those of what it answers. */
 static enum base_status take_stream(struct srv_request *request, struct sched_sequences *sequences,
                                     struct srv_extents *extents, struct base_error *error)
@@ -410,15 +422,16 @@ static enum base_status take_stream(struct srv_request *request, struct sched_se
         BASE_TRY(take_row(sequences, r, &made, error));
     }
     for (uint32_t s = 0; s < model->n_stages; s++) {
-        const uint32_t q = model->stages[s].sequence;
-        if (!model->stream.is_answered[s]) {
-            continue;
+        if (model->stream.is_answered[s]) {
+            set_answered(sequences, model->stages[s].sequence, &made.taken[(size_t)s * n], extents);
         }
-        sequences->steps[q] = made.taken + (size_t)s * n; // as any other that is answered of it
-        extents->steps[q] = 0;
-        for (uint32_t r = 0; r < n; r++) {
-            const int64_t steps = sequences->steps[q][r];
-            extents->steps[q] = steps > extents->steps[q] ? steps : extents->steps[q];
+    }
+    for (uint32_t o = 0; o < model->n_outputs; o++) { // labels have a sequence of their own
+        const struct cell_source *source = &model->output_sources[o][0];
+        if (model->outputs[o].time_axis >= 0 && source->kind == CELL_SOURCE_EACH &&
+            model->stream.is_answered[source->stage]) {
+            set_answered(sequences, model->outputs[o].sequence,
+                         &made.taken[(size_t)source->stage * n], extents);
         }
     }
     *stream = made;

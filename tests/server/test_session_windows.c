@@ -14,27 +14,28 @@ enum { PARTS_MAX = 12, ROWS_MAX = 3, STEPS_MAX = 400 };
 
 /* Exports under tests/data/onnx. */
 static const struct {
-    const char *name, *export;
+    const char *name, *export, *config;
 } models[] = {
-    {"bands", "stream_bands-ts1.13-op17"},
-    {"bands_newer", "stream_bands-external2.15-op20"},
-    {"behind", "conv_behind-ts1.13-op17"},
-    {"causal", "conv_causal-ts1.13-op17"},
-    {"clips", "clips_strided-external2.15-op20"},
-    {"convolved", "stream_convolved-ts1.13-op17"},
-    {"cumulative", "conv_cumulative-ts1.13-op17"},
-    {"deep", "conv_deep-ts1.13-op17"},
-    {"frames", "conv_frames-ts1.13-op17"},
-    {"keras", "keras_conv-tf2.15-op15"},
-    {"mamba", "loop_mamba-ts1.13-op17"},
-    {"pairs", "regroup_pairs-ts1.13-op17"},
-    {"pictures", "picture_residual-ts1.13-op17"},
-    {"pools", "picture_pools-ts1.13-op17"},
-    {"residual", "conv_residual-ts1.13-op17"},
-    {"shifted", "stream_shifted-ts1.13-op17"},
-    {"spectral", "transposed_spectral-ts1.13-op17"},
-    {"spectrum", "function_spectrum-external2.15-op20"},
-    {"subsampled", "stream_subsampled-ts1.13-op17"},
+    {"bands", "stream_bands-ts1.13-op17", ""},
+    {"bands_newer", "stream_bands-external2.15-op20", ""},
+    {"behind", "conv_behind-ts1.13-op17", ""},
+    {"causal", "conv_causal-ts1.13-op17", ""},
+    {"clips", "clips_strided-external2.15-op20", ""},
+    {"convolved", "stream_convolved-ts1.13-op17", ""},
+    {"cumulative", "conv_cumulative-ts1.13-op17", ""},
+    {"deep", "conv_deep-ts1.13-op17", ""},
+    {"frames", "conv_frames-ts1.13-op17", ""},
+    {"keras", "keras_conv-tf2.15-op15", ""},
+    {"labels", "conv_residual-ts1.13-op17", "ctc: y\n"},
+    {"mamba", "loop_mamba-ts1.13-op17", ""},
+    {"pairs", "regroup_pairs-ts1.13-op17", ""},
+    {"pictures", "picture_residual-ts1.13-op17", ""},
+    {"pools", "picture_pools-ts1.13-op17", ""},
+    {"residual", "conv_residual-ts1.13-op17", ""},
+    {"shifted", "stream_shifted-ts1.13-op17", ""},
+    {"spectral", "transposed_spectral-ts1.13-op17", ""},
+    {"spectrum", "function_spectrum-external2.15-op20", ""},
+    {"subsampled", "stream_subsampled-ts1.13-op17", ""},
 };
 enum { MODELS = sizeof(models) / sizeof(models[0]) };
 
@@ -51,7 +52,9 @@ static void write_repository(void)
         snprintf(path, sizeof(path), "%s/%s", folder, models[m].name);
         ck_assert_int_eq(mkdir(path, 0700), 0);
         snprintf(path, sizeof(path), "%s/%s/config.yaml", folder, models[m].name);
-        util_write_file(path, "states: recurrent\n");
+        char config[64];
+        snprintf(config, sizeof(config), "states: recurrent\n%s", models[m].config);
+        util_write_file(path, config);
         snprintf(path, sizeof(path), "%s/%s/1", folder, models[m].name);
         snprintf(relative, sizeof(relative), "tests/data/onnx/%s", models[m].export);
         util_repo_path(export, relative);
@@ -207,6 +210,9 @@ static void expect(struct course *course)
             const uint32_t o = cell_tensor_find(cells->outputs, cells->n_outputs, got->name);
             const int32_t axis = cells->outputs[o].time_axis;
             ck_assert_ptr_nonnull(right);
+            if (cells->labels.is_on) {
+                continue; // not by steps
+            }
             if (axis < 0 && p + 1 < course->n_parts) {
                 continue; // as of what there has been so far
             }
@@ -224,7 +230,7 @@ static void expect(struct course *course)
     }
     for (uint32_t o = 0; o < cells->n_outputs; o++) {
         const struct srv_tensor *right = ask_output(&course->whole.ask, cells->outputs[o].name);
-        if (right != NULL && cells->outputs[o].time_axis >= 0) {
+        if (right != NULL && cells->outputs[o].time_axis >= 0 && !cells->labels.is_on) {
             ck_assert_int_eq(right->shape[cells->outputs[o].time_axis], n_steps[o]);
         }
     }
@@ -277,6 +283,9 @@ START_TEST(test_a_part_that_fails_changes_nothing)
     static struct course course;
     open_site(0);
     for (uint32_t m = 0; m < MODELS; m++) {
+        if (models[m].config[0] != '\0') {
+            continue; // labels are not answered by steps
+        }
         begin(&course, m, "once more");
         start_and_wait(&course.parts[0]);
         struct visit *spoilt = &course.parts[1];
@@ -395,12 +404,53 @@ START_TEST(test_counts_that_are_none)
 }
 END_TEST
 
+/* The labels that parts add are the whole's, of steps that come late too, and of parts without any.
+ */
+START_TEST(test_labels_of_parts)
+{
+    static struct course course;
+    size_t n_all = 0;
+    open_site(0);
+    for (uint32_t round = 0; round < 8; round++) {
+        uint32_t model = 0;
+        size_t n = 0;
+        while (strcmp(models[model].name, "labels") != 0) {
+            model++;
+        }
+        do { // of one row
+            if (round > 0 || course.n_rows > 0) {
+                end(&course);
+            }
+            begin(&course, model, "said");
+        } while (course.n_rows != 1);
+        const struct srv_tensor *right = ask_output(&course.whole.ask, "token");
+        for (uint32_t p = 0; p < course.n_parts; p++) {
+            start_and_wait(&course.parts[p]);
+            ck_assert_msg(course.parts[p].ask.request.error.status == BASE_OK, "%s",
+                          course.parts[p].ask.request.error.message);
+            const struct srv_tensor *got = ask_output(&course.parts[p].ask, "token");
+            ck_assert_uint_le(n + got->bytes, right->bytes);
+            ck_assert_mem_eq(got->data, right->data + n, got->bytes);
+            n += got->bytes;
+        }
+        ck_assert_uint_eq(n, right->bytes);
+        n_all += n;
+    }
+    ck_assert_uint_gt(n_all, 0);
+    end(&course);
+    site_close(&site);
+}
+END_TEST
+
 /* The states of a session, asked for by their names, brought to another that goes on. */
 START_TEST(test_a_session_is_moved)
 {
     static struct course course;
     open_site(0);
     for (uint32_t m = 0; m < MODELS; m++) {
+        if (models[m].config[0] != '\0') {
+            continue;
+        }
         begin(&course, m, "here");
         const struct cell_model *cells = course.whole.ask.cells;
         const char *names[CELL_TENSORS_MAX];
@@ -464,6 +514,7 @@ int main(void)
     tcase_add_loop_test(tcase, test_parts_have_the_bits_of_the_whole, 0, 3);
     tcase_add_test(tcase, test_a_part_that_fails_changes_nothing);
     tcase_add_test(tcase, test_steps_that_leave_no_last_one);
+    tcase_add_test(tcase, test_labels_of_parts);
     tcase_add_test(tcase, test_ends_that_are_none);
     tcase_add_test(tcase, test_counts_that_are_none);
     tcase_add_test(tcase, test_a_session_is_moved);
