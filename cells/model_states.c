@@ -27,6 +27,12 @@ static void add(struct cell_model *model, uint32_t input, uint32_t output)
     model->inputs[input].optional = true; // the first request of a session has none
 }
 
+/* Whether it has as many rows as each request has steps; some of a stated number may be a state. */
+static bool is_open(const struct cell_tensor *tensor)
+{
+    return tensor->time_axis >= 0 && tensor->dims[tensor->time_axis] == CELL_DIM_ANY;
+}
+
 /* A pair that the user has named. */
 static enum base_status add_pair(struct cell_model *model, const struct cell_kept_state *kept,
                                  struct base_error *error)
@@ -48,11 +54,11 @@ static enum base_status add_pair(struct cell_model *model, const struct cell_kep
     }
     const struct cell_tensor *from = &model->inputs[input];
     const struct cell_tensor *to = &model->outputs[output];
-    if (from->time_axis >= 0 || to->time_axis >= 0) {
+    if (is_open(from) || is_open(to)) {
         return base_fail(error, BASE_INVALID_ARGUMENT,
                          "states: %s \"%.100s\" has a value for each step, and is no state",
-                         from->time_axis >= 0 ? "input" : "output",
-                         from->time_axis >= 0 ? kept->input : kept->output);
+                         is_open(from) ? "input" : "output",
+                         is_open(from) ? kept->input : kept->output);
     }
     if (!is_alike(from, to) || from->is_lengths || from->is_step) {
         return base_fail(error, BASE_INVALID_ARGUMENT,

@@ -241,6 +241,31 @@ static enum base_status set_strided_times(struct cell__import *im, const struct 
     return BASE_OK;
 }
 
+static bool is_window(const struct cell__node *node)
+{
+    return strcmp(node->op->name, "Conv") == 0 || strcmp(node->op->name, "MaxPool") == 0 ||
+           strcmp(node->op->name, "AveragePool") == 0;
+}
+
+/* Steps that windows leave are made of steps. An axis that two windows leave follows from one of
+ * theirs alone, such as of a shortcut past the second one where each has some of before in front.
+ */
+static enum base_status set_window_times(struct cell__import *im, const struct cell__node *node)
+{
+    const bool has_rows = is_window(node) && cell__input(im, node, 0)->kind == CELL__ROWS &&
+                          cell__output(im, node, 0)->kind == CELL__ROWS;
+    for (uint32_t k = 2; has_rows && k < cell__output(im, node, 0)->shape.rank; k++) {
+        const struct cell__axis *axis = &cell__input(im, node, 0)->shape.axes[k];
+        const struct cell__axis *left = &cell__output(im, node, 0)->shape.axes[k];
+        uint32_t sequence = 0;
+        if (axis->n == 1 && cell__axis_has(im, axis, CELL__ROLE_FEATURE) && left->n == 1 &&
+            cell__axis_has(im, left, CELL__ROLE_TIME)) {
+            BASE_TRY(set_time(im, axis, &sequence));
+        }
+    }
+    return BASE_OK;
+}
+
 /* Of a decoder's step: inputs [rows, any, features] have a row for each step of a source. */
 static enum base_status set_source_roles(struct cell__import *im)
 {
@@ -635,6 +660,13 @@ static enum base_status set_model_roles(struct cell__import *im)
     BASE_TRY(each_input_axis(im, unite_axis));
     BASE_TRY(is_recurrent ? BASE_OK : set_row_roles(im, &batch));
     BASE_TRY(each_input_axis(im, set_open_time));
+    for (uint32_t n = im->n_nodes; n-- > 0;) {
+        im->current = n;
+        if (im->nodes[n].is_needed && !im->nodes[n].is_folded) {
+            BASE_TRY(set_window_times(im, &im->nodes[n]));
+        }
+        im->current = CELL__NONE;
+    }
     for (uint32_t n = 0; n < im->n_nodes; n++) {
         im->current = n;
         if (im->nodes[n].is_needed && !im->nodes[n].is_folded) {

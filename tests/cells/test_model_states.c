@@ -58,6 +58,24 @@ START_TEST(test_pairs_of_tensors)
 }
 END_TEST
 
+/* The last steps of some, as many as the file states. */
+START_TEST(test_pairs_of_some_steps)
+{
+    static const char *const names[] = {
+        "stream_cached-ts1.13-op17", "stream_cached_four-ts1.13-op17",
+        "stream_cached-external2.15-op20", "stream_cached_four-external2.15-op20"};
+    const struct cell_kept_state pairs[] = {
+        {"first_kept", "first_next"}, {"second_kept", "second_next"}, {"h0", "hn"}};
+    const struct cell_kept_states kept = {false, 3, pairs};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        open_export(names[i]);
+        ck_assert_msg(cell_model_keep_states(model, &kept, &error) == BASE_OK, "%s", error.message);
+        ck_assert_uint_eq(model->n_states, 3);
+        close_export();
+    }
+}
+END_TEST
+
 START_TEST(test_no_states)
 {
     const struct cell_kept_states kept = {.n = 0};
@@ -543,6 +561,7 @@ int main(void)
     Suite *suite = suite_create("model_states");
     TCase *tcase = tcase_create("states");
     tcase_add_test(tcase, test_pairs_of_tensors);
+    tcase_add_test(tcase, test_pairs_of_some_steps);
     tcase_add_test(tcase, test_no_states);
     tcase_add_test(tcase, test_pairs_that_are_none);
     tcase_add_test(tcase, test_pairs_that_are_not_alike);

@@ -85,8 +85,35 @@ class Shifted(Streamed):
         return self.gru(torch.cat([mixed, x - before, largest], 2))[0]
 
 
+class Cached(Streamed):
+    """two convolutions over steps kept of before and new ones, one behind a shortcut, a GRU; what is kept is answered"""
+
+    inputs = {"x": STEPS, "first_kept": BATCH, "second_kept": BATCH, "h0": {1: "batch"}}
+    outputs = {"y": STEPS, "first_next": BATCH, "second_next": BATCH, "hn": {1: "batch"}}
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Conv1d(INPUT, HIDDEN, 3), nn.Conv1d(HIDDEN, HIDDEN, 3, dilation=2)
+        self.gru = nn.GRU(HIDDEN, HIDDEN, batch_first=True)
+
+    def forward(self, x, first_kept, second_kept, h0):
+        first = torch.cat([first_kept, x.transpose(1, 2)], 2)
+        y = torch.relu(self.first(first))
+        second = torch.cat([second_kept, y], 2)
+        y, hn = self.gru((y + torch.relu(self.second(second))).transpose(1, 2), h0)
+        return y, first[:, :, -2:], second[:, :, -4:], hn
+
+
+class CachedFour(Cached):
+    """the same of four steps, which the file states"""
+
+    inputs, outputs = {**Cached.inputs, "x": BATCH}, {**Cached.outputs, "y": BATCH}
+
+
 MODULES = {
     "stream_bands": Bands,
+    "stream_cached": Cached,
+    "stream_cached_four": CachedFour,
     "stream_convolved": Convolved,
     "stream_shifted": Shifted,
     "stream_subsampled": Subsampled,
@@ -98,8 +125,11 @@ def make_module(name):
 
 
 def make_inputs(module, batch, time, generator):
-    steps = time + getattr(module, "least", 2) - 1
-    return (torch.randint(-8, 9, (batch, steps, module.width), generator=generator) / 8,)
+    steps = 4 if isinstance(module, CachedFour) else time + getattr(module, "least", 2) - 1
+    shapes = [(batch, steps, module.width)]
+    if isinstance(module, Cached):
+        shapes += [(batch, INPUT, 2), (batch, HIDDEN, 4), (1, batch, HIDDEN)]
+    return tuple(torch.randint(-8, 9, shape, generator=generator) / 8 for shape in shapes)
 
 
 def make_cases(name, module):
