@@ -1667,7 +1667,7 @@ bench-cells: programs deps-peers ## cells of one's own beside ONNX Runtime: prin
 bench-transducers: programs deps-peers ## a transducer, recordings and streams, beside ONNX Runtime: printed
 	$(Q)build/peers/bin/python bench/peers/transducers.py --build $(OUT) $(BENCH_TRANSDUCERS)
 
-bench-serving: programs deps-peers ## an LSTM asked by many beside ONNX Runtime and PyTorch; LENGTHS=FILE: printed
+bench-serving: programs deps-peers ## an LSTM asked by many beside ONNX Runtime, PyTorch and DyNet; LENGTHS=FILE: printed
 	$(Q)build/peers/bin/python bench/peers/serving.py --bench $(OUT)/cellbatch-bench \
 	  --lengths $(LENGTHS) $(BENCH_SERVING)
 

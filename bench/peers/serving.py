@@ -213,7 +213,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--parts", default="0.2,0.5,0.8", help="of what ours can: the open loops")
     parser.add_argument("--torch-python", default="/usr/bin/python3", help="a Python with torch; empty: none")
-    parser.add_argument("--dynet-python", default="", help="a Python with DyNet; by default none")
+    parser.add_argument("--dynet-python", default=sys.executable, help="a Python with DyNet; empty: none")
     parser.add_argument("--peer", choices=PEERS["lstm"], help=argparse.SUPPRESS)
     args = parser.parse_args()
     args.parts = [float(part) for part in args.parts.split(",")]
