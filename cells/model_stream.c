@@ -143,6 +143,15 @@ static uint32_t base_of(const struct cell_model *model, uint32_t sequence, uint6
     return sequence;
 }
 
+static bool has_batch(const struct cell_model *model)
+{
+    bool has = false;
+    for (uint32_t i = 0; i < model->n_inputs; i++) {
+        has = has || model->inputs[i].batch_axis >= 0;
+    }
+    return has;
+}
+
 /* One sequence is the base of all stages; *period: the steps of it after which all begin anew. */
 static enum base_status find_base(struct cell_model *model, uint64_t *period,
                                   struct base_error *error)
@@ -153,6 +162,9 @@ static enum base_status find_base(struct cell_model *model, uint64_t *period,
         uint64_t rate = 1;
         if (!is_timed(&model->stages[s])) {
             continue;
+        }
+        if (model->stages[s].is_shared) {
+            return refuse(model, s, "takes the same steps for all rows", error);
         }
         const uint32_t base = base_of(model, model->stages[s].sequence, &rate);
         const bool is_first = model->stream.base == CELL_SEQUENCES_MAX;
@@ -167,10 +179,12 @@ static enum base_status find_base(struct cell_model *model, uint64_t *period,
     for (uint32_t i = 0; i < model->n_inputs; i++) {
         uint64_t rate = 1;
         const struct cell_tensor *input = &model->inputs[i];
-        if (input->time_axis >= 0 && base_of(model, input->sequence, &rate) != model->stream.base) {
+        const bool is_same = base_of(model, input->sequence, &rate) == model->stream.base &&
+                             has_batch(model) == (input->batch_axis >= 0);
+        if (input->time_axis >= 0 && !is_same) {
             return base_fail(error, BASE_UNIMPLEMENTED,
                              "states: recurrent: input \"%.100s\" is another sequence than that "
-                             "which cells read earlier steps of",
+                             "which cells read earlier steps of, or that of all rows",
                              input->name);
         }
     }
@@ -203,9 +217,9 @@ static enum base_status check_windows(const struct cell_model *model, struct bas
 
 /* ---- What is kept ---- */
 
-/* Rows of the source as a session would keep them; false: it cannot, since all rows of the batch
- * share them, or since they are numbers that a stage makes, which nobody could check when a client
- * brings them. */
+/* Rows of the source as a session would keep them; false: it cannot, since they are numbers that a
+ * stage makes, which nobody could check when a client brings them, or ids of several tables of
+ * which only a part is one. */
 static bool describe(const struct cell_model *model, const struct cell_source *source,
                      struct cell_history *out)
 {
@@ -215,19 +229,14 @@ static bool describe(const struct cell_model *model, const struct cell_source *s
                                             .piece = source->piece}};
     if (source->kind == CELL_SOURCE_INPUT) {
         const struct cell_tensor *tensor = &model->inputs[source->index];
-        bool has_batch = false;
-        for (uint32_t i = 0; i < model->n_inputs; i++) {
-            has_batch = has_batch || model->inputs[i].batch_axis >= 0;
-        }
         out->width = tensor->width / tensor->pieces;
-        return has_batch == (tensor->batch_axis >= 0) &&
-               (tensor->pieces == 1 || tensor->n_id_bounds == 0);
+        return tensor->pieces == 1 || tensor->n_id_bounds == 0;
     }
     const struct cell_stage *stage = &model->stages[source->stage];
     const struct cell_def *def = &stage->type->def;
     const struct cell_value *value = &def->values[def->outputs[source->index]];
     out->width = value->width;
-    return !stage->is_shared && value->dtype == CELL_F32;
+    return value->dtype == CELL_F32;
 }
 
 static enum base_status keep(struct cell_model *model, uint32_t stage, uint32_t input,
@@ -236,8 +245,7 @@ static enum base_status keep(struct cell_model *model, uint32_t stage, uint32_t 
     const struct cell_source *source = &model->stages[stage].inputs[input];
     struct cell_history found;
     if (!describe(model, source, &found)) {
-        return refuse(model, stage,
-                      "reads earlier steps of what all rows share, or of numbers that a cell makes",
+        return refuse(model, stage, "reads earlier steps of numbers that nobody could check",
                       error);
     }
     if (steps > INT32_MAX / (int64_t)found.width) {

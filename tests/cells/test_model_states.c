@@ -478,19 +478,20 @@ END_TEST
 /* What no export has either, about windows. */
 START_TEST(test_windows_that_are_refused)
 {
-    open_export("tagger-ts1.13-op14");
+    open_export("stream_convolved-ts1.13-op17");
+    model->inputs[1] = model->inputs[0]; // of rows that all share one sequence
     model->inputs[0].batch_axis = -1;
-    model->inputs[0].optional = true;
-    model->inputs[1] = model->inputs[0];
-    model->inputs[1].batch_axis = 0;
     model->n_inputs = 2;
-    look_back(0, 0, -1);
-    expect_refused("reads earlier steps of what all rows share");
+    expect_refused("input \"x\" is another sequence");
     open_export("stream_convolved-ts1.13-op17");
     for (uint32_t s = 0; s < model->n_stages; s++) {
         model->stages[s].is_shared = true;
     }
-    expect_refused("reads earlier steps of what all rows share");
+    expect_refused("takes the same steps for all rows");
+    open_export("ids_mixed-ts1.13-op17");
+    model->inputs[0].pieces = 2; // of ids with bounds of their own
+    look_back(0, 0, -1);
+    expect_refused("reads earlier steps of numbers that nobody could check");
     open_export("stream_subsampled-ts1.13-op17");
     model->sequences[1].stride = 3; // no longer what the windows have
     expect_refused("do not repeat themselves");
