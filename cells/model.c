@@ -152,6 +152,21 @@ uint32_t cell_tensor_find(const struct cell_tensor *tensors, uint32_t n, const c
     return i;
 }
 
+const struct cell_history *cell_model_history(const struct cell_model *model,
+                                              const struct cell_source *source)
+{
+    for (uint32_t n = 0; n < model->n_histories; n++) {
+        const struct cell_source *of = &model->histories[n].source;
+        const bool is_same = of->index == source->index &&
+                             (of->kind == CELL_SOURCE_EACH ? of->stage == source->stage
+                                                           : of->piece == source->piece);
+        if (of->kind == source->kind && is_same) {
+            return &model->histories[n];
+        }
+    }
+    return NULL;
+}
+
 struct cell_tensor cell_labels_tensor(uint32_t output, int64_t batch)
 {
     static const char *const names[] = {CELL_TOKEN, "scores", "steps", "lengths"};

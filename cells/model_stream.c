@@ -25,21 +25,6 @@ bool cell__stream_is_window(const struct cell_source *source)
     return source->kind != CELL_SOURCE_MEMORY && source->count > 0 && !is_told && !is_last;
 }
 
-const struct cell_history *cell_model_history(const struct cell_model *model,
-                                              const struct cell_source *source)
-{
-    for (uint32_t n = 0; n < model->n_histories; n++) {
-        const struct cell_source *of = &model->histories[n].source;
-        const bool is_same = of->index == source->index &&
-                             (of->kind == CELL_SOURCE_EACH ? of->stage == source->stage
-                                                           : of->piece == source->piece);
-        if (of->kind == source->kind && is_same) {
-            return &model->histories[n];
-        }
-    }
-    return NULL;
-}
-
 /* ---- Steps that are there ---- */
 
 static bool is_timed(const struct cell_stage *stage)
@@ -90,9 +75,12 @@ static int64_t reach_of(const struct cell_source *source, int64_t there)
 void cell_stream_steps(const struct cell_model *model, int64_t given, bool is_end,
                        int64_t steps[CELL_STAGES_MAX])
 {
+    // What is made of padding alone is not taken before a session has begun.
+    const bool has_begun = given > 0 || is_end;
     for (uint32_t s = 0; s < model->n_stages; s++) {
         const struct cell_stage *stage = &model->stages[s];
-        steps[s] = is_timed(stage) ? length_of(model, stage->sequence, given) : 0;
+        const bool has_some = has_begun && is_timed(stage);
+        steps[s] = has_some ? length_of(model, stage->sequence, given) : 0;
         for (uint32_t i = 0; i < stage->type->def.n_inputs && steps[s] > 0 && !is_end; i++) {
             const struct cell_source *source = &stage->inputs[i];
             if (has_steps(model, source)) {
@@ -416,10 +404,13 @@ static enum base_status keep_all(struct cell_model *model, const struct lags *la
     return BASE_OK;
 }
 
-static bool has_windows(const struct cell_model *model)
+/* Whether some steps are others than the request's, or are read beside a stage's own. */
+static bool has_others(const struct cell_model *model)
 {
     bool has = false;
     for (uint32_t s = 0; s < model->n_stages; s++) {
+        const struct cell_stage *stage = &model->stages[s];
+        has = has || (is_timed(stage) && model->sequences[stage->sequence].stride > 0);
         for (uint32_t i = 0; i < model->stages[s].type->def.n_inputs; i++) {
             has = has || cell__stream_is_window(&model->stages[s].inputs[i]);
         }
@@ -431,7 +422,7 @@ enum base_status cell__stream_find(struct cell_model *model, struct base_error *
 {
     struct lags lags;
     uint64_t period = 1;
-    if (!has_windows(model)) {
+    if (!has_others(model)) {
         return BASE_OK;
     }
     BASE_TRY(check_windows(model, error));

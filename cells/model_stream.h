@@ -9,9 +9,9 @@
 bool cell__stream_is_window(const struct cell_source *source);
 
 /* Fills model->stream, and model->histories without their tensors; where a stage lags behind what
- * it reads at its own step, that becomes a window. Does nothing where no stage reads a window.
- * Sources of other kinds than these have been looked at. UNIMPLEMENTED: in parts it would not give
- * what the whole gives, and why. */
+ * it reads at its own step, that becomes a window. Does nothing where all stages have the request's
+ * steps and read no others. Sources of other kinds than these have been looked at. UNIMPLEMENTED:
+ * in parts it would not give what the whole gives, and why. */
 enum base_status cell__stream_find(struct cell_model *model, struct base_error *error);
 
 #endif

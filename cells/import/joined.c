@@ -91,7 +91,7 @@ static enum base_status shift(struct cell__import *im, const struct cell__joined
     if (whole == CELL__NONE || im->rows[whole].times != cell__axis_times(im, left)) {
         return BASE_OK;
     }
-    struct cell__steps steps = {.count = 1, .stride = 1, .offset = -(int32_t)n};
+    struct cell__steps steps = {.count = 1, .stride = 1, .offset = -(int32_t)n, .is_cut = true};
     *row = whole;
     return cell__row_copy_steps(im, left, left, &steps, row);
 }

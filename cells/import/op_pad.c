@@ -157,7 +157,8 @@ static enum base_status pad_steps(struct cell__import *im, const struct cell__ax
     struct cell__steps steps = {.count = 1,
                                 .stride = 1,
                                 .behind = (uint32_t)at_least_none(behind),
-                                .offset = (int32_t)-before};
+                                .offset = (int32_t)-before,
+                                .is_cut = before < 0 || behind < 0};
     return cell__row_copy_steps(im, axis, left, &steps, row);
 }
 

@@ -240,22 +240,29 @@ static const struct cell__row *copied_by(const struct cell__import *im, uint32_t
     return is_copy ? &im->rows[at->op.operands[0]] : NULL;
 }
 
-/* The window that a row is a copy of, one step of it at each step, as padding is; or NULL. */
-static const struct cell__row *padding_of(const struct cell__import *im, uint32_t row)
+/* The window that a row is a copy of, one step of it at each step, as padding is, where who reads
+ * these steps of it may as well read those of what is padded; or NULL. Where steps are cut off at
+ * the end, as of a sequence that is shifted, nobody may read beyond that. */
+static const struct cell__row *padding_of(const struct cell__import *im, uint32_t row,
+                                          const struct cell__steps *steps)
 {
     const struct cell__row *window = copied_by(im, row);
     if (window == NULL) {
         return NULL;
     }
     const bool is_padding = window->kind == CELL__ROW_WINDOW && window->part == 1 &&
-                            window->stride == 1 && !window->is_cut;
-    return is_padding ? window : NULL;
+                            window->stride == 1 && window->parts == 0 && window->by == 0 &&
+                            !window->is_from_end;
+    const bool stays_before = !steps->is_once && steps->stride == 1 && steps->parts == 0 &&
+                              im->rows[row].times == 1u << steps->sequence &&
+                              steps->offset + (int64_t)steps->count <= 1;
+    return is_padding && (!window->is_cut || (window->offset <= 0 && stays_before)) ? window : NULL;
 }
 
 enum base_status cell__row_window(struct cell__import *im, uint32_t row,
                                   const struct cell__steps *steps, uint32_t *out)
 {
-    const struct cell__row *padding = padding_of(im, row);
+    const struct cell__row *padding = padding_of(im, row, steps);
     int32_t offset = steps->offset;
     uint32_t behind = steps->behind;
     if (padding != NULL) { // what lies beyond the ends reads as zeros anyway

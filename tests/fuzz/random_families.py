@@ -105,6 +105,9 @@ def body_of(model, scanned):
 class Chains(Graph):
     """Recurrent nodes over sequences, in one file."""
 
+    directions, backwards = ["forward", "reverse", "bidirectional"], 0.2  # the second: of how many Scans
+    config = ""
+
     def __init__(self, seed):
         super().__init__(random.Random(seed), numpy.random.default_rng(seed))
         self.seed, self.ids, self.dtypes, self.notes = seed, {}, {}, []
@@ -144,7 +147,7 @@ class Chains(Graph):
         x = self.some("seq") if x is None else x
         hidden = rng.choice(WIDTHS[2:])
         gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[kind]
-        direction = rng.choice(["forward", "reverse", "bidirectional"])
+        direction = rng.choice(self.directions)
         n = 2 if direction == "bidirectional" else 1
         inputs = [x.name, self.floats(n, gates * hidden, x.width, scale=(3.0 / x.width) ** 0.5),
                   self.floats(n, gates * hidden, hidden, scale=(3.0 / hidden) ** 0.5),
@@ -219,7 +222,7 @@ class Chains(Graph):
         scanned = [self.some("seq") for _ in range(rng.randrange(1, 3))]
         body, widths, outs, note = body_of(self, scanned)
         initial = [self.initial(w) for w in widths]
-        backwards = 1 if rng.random() < 0.2 else 0
+        backwards = 1 if rng.random() < self.backwards else 0
         names = self.node("Scan", initial + [v.name for v in scanned], len(widths) + len(outs), body=body,
                           num_scan_inputs=len(scanned), scan_input_directions=[backwards] * len(scanned),
                           scan_output_directions=[backwards] * len(outs))
@@ -387,6 +390,112 @@ class Chains(Graph):
         session = session_of(folder / "1" / "model.onnx")
         for feed in self.feeds(rng):
             yield feed, run(session, feed)
+
+
+class Streams(Chains):
+    """Nodes forwards over one sequence, windows beside their own steps, strides: asked as a whole, and as a session part by
+    part, whose answers one behind the other have the whole's bits."""
+
+    directions, backwards = ["forward"], 0
+    config = "states: recurrent"
+
+    def __init__(self, seed):
+        super().__init__(seed)
+        self.time = "time"
+
+    def initial(self, width, *lead):
+        """Zeros: a session begins with no others."""
+        kept, self.values = self.values, [value for value in self.values if value.kind == "seq"]
+        name = super().initial(width, *lead)
+        self.values = kept + self.values[len([value for value in kept if value.kind == "seq"]):]
+        return name
+
+    def shrink(self):
+        """A convolution or a pool with strides, or without padding. The steps that it leaves are all that there is then."""
+        rng = self.rng
+        value = self.some("seq")
+        name = self.node("Transpose", [value.name], perm=[1, 2, 0])
+        taps, stride = rng.randrange(1, 6), rng.choice([1, 1, 2, 3])
+        pads = [rng.randrange(taps), rng.randrange(taps)] if rng.random() < 0.6 else [0, 0]
+        width, attributes = value.width, {"kernel_shape": [taps], "pads": pads, "strides": [stride]}
+        if rng.random() < 0.7:
+            width = rng.choice(WIDTHS)
+            weights = self.floats(width, value.width, taps, scale=(3.0 / (value.width * taps)) ** 0.5)
+            name = self.node("Conv", [name, weights], **attributes)
+        else:
+            name = self.node("MaxPool", [name], **attributes)
+        self.notes.append(f"{taps} taps, {pads}, by {stride}")
+        self.values = []
+        self.add(self.node("Transpose", [name], perm=[2, 0, 1]), "seq", width, 4 * value.most + 1)
+
+    def shift(self):
+        """The steps before, or what a convolution padded on both sides has left when its end is cut off."""
+        value, n = self.some("seq"), self.rng.randrange(1, 4)
+        if self.rng.random() < 0.5:
+            name = self.node("Pad", [value.name, self.integers(n, 0, 0, -n, 0, 0)])
+        else:
+            name = self.node("Transpose", [value.name], perm=[1, 2, 0])
+            weights = self.floats(value.width, value.width, n + 1, scale=(3.0 / (value.width * (n + 1))) ** 0.5)
+            name = self.node("Conv", [name, weights], kernel_shape=[n + 1], pads=[n, n])
+            name = self.node("Transpose", [name], perm=[2, 0, 1])
+            name = self.steps_of(value._replace(name=name), 0, -n)
+        self.notes.append(f"shifted by {n}")
+        self.add(name, "seq", value.width, 4 * value.most + 1)
+
+    def write(self, folder):
+        rng = self.rng
+        infos = [self.input("x0", "seq", rng.choice(WIDTHS))]
+        for _ in range(rng.randrange(1, 4)):
+            for _ in range(rng.randrange(0, 3)):
+                self.op()
+            for what, part in ((self.window, 0.6), (self.shrink, 0.3), (self.shift, 0.4), (self.recurrent, 0.4), (self.scan, 0.3)):
+                if rng.random() < part:
+                    what()
+        last = [value for value in self.values if value.kind == "seq"][-4:]
+        picked = rng.sample(last, min(len(last), rng.randrange(1, 3)))
+        outputs = []
+        for i, value in enumerate(picked):
+            self.nodes.append(helper.make_node("Identity", [value.name], [f"y{i}"]))
+            outputs.append(helper.make_tensor_value_info(f"y{i}", TensorProto.FLOAT, ["left", self.batch, value.width]))
+        save(self, infos, outputs, folder / "1" / "model.onnx")
+
+    def feeds(self, rng):
+        for _ in range(6):
+            batch = int(rng.integers(1, 4)) if self.batch == "batch" else 1
+            (name, _, width), time_ = self.inputs[0], int(rng.integers(16, 29))
+            shape = (batch, time_, width) if name in self.batch_first else (time_, batch, width)
+            yield {name: rng.uniform(-1, 1, shape).astype(numpy.float32)}
+
+    def requests(self, folder, rng):
+        session = session_of(folder / "1" / "model.onnx")
+        for feed in self.feeds(rng):
+            try:
+                wanted = run(session, feed)
+            except onnxruntime.capi.onnxruntime_pybind11_state.InvalidArgument:
+                continue  # strides and windows leave too few steps for the last of them
+            yield feed, wanted
+
+    def ask_in_parts(self, ask, port, model, feed):
+        right = ask(port, model, feed)
+        if isinstance(right, str):
+            return right
+        ((name, whole),) = feed.items()
+        axis, at, answers = 1 if name in self.batch_first else 0, 0, []
+        rng = random.Random(float(whole.ravel()[0]))
+        while at < whole.shape[axis]:
+            end = min(whole.shape[axis], at + rng.choice([1, 1, 2, 3, 7]))
+            part = {name: whole.take(range(at, end), axis)}
+            parameters = {"sequence_id": f"{whole.ravel()[:3].tolist()}", "sequence_start": at == 0,
+                          "sequence_end": end == whole.shape[axis]}
+            answers.append(ask(port, model, part, parameters))
+            if isinstance(answers[-1], str):
+                return answers[-1]
+            at = end
+        for output, want in right.items():
+            got = numpy.concatenate([answer[output] for answer in answers], 0)
+            if not numpy.array_equal(got, want, equal_nan=True):
+                return f"{output}: other bits in parts of {[len(answer[output]) for answer in answers]} steps"
+        return right
 
 
 # ---- Trees ----------------------------------------------------------------------------------------
@@ -690,4 +799,4 @@ class Graphs:
             yield feed, wanted
 
 
-FAMILIES = {"graphs": Graphs, "chains": Chains, "trees": Tree, "decoders": Decoder}
+FAMILIES = {"graphs": Graphs, "chains": Chains, "streams": Streams, "trees": Tree, "decoders": Decoder}

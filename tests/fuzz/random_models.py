@@ -40,9 +40,9 @@ def free_port():
         return taken.getsockname()[1]
 
 
-def ask(port, name, feed):
+def ask(port, name, feed, parameters=None):
     kinds = {"float32": "FP32", "int64": "INT64", "int32": "INT32"}
-    request = {"inputs": [{"name": n, "datatype": kinds[a.dtype.name], "shape": list(a.shape), "data": a.ravel().tolist()}
+    request = {"parameters": parameters or {}, "inputs": [{"name": n, "datatype": kinds[a.dtype.name], "shape": list(a.shape), "data": a.ravel().tolist()}
                           for n, a in feed.items()]}
     url = f"http://127.0.0.1:{port}/v2/models/{name}/infer"
     body = json.dumps(request).encode()
@@ -53,6 +53,12 @@ def ask(port, name, feed):
         return error.read().decode()
     return {o["name"]: numpy.array([numpy.nan if v is None else v for v in o["data"]],
                                    dtype=numpy.float64).reshape(o["shape"]) for o in outputs}
+
+
+def ask_model(port, name, model, feed):
+    """As the model is asked: in one request, or in parts."""
+    in_parts = getattr(model, "ask_in_parts", None)
+    return ask(port, name, feed) if in_parts is None else in_parts(ask, port, name, feed)
 
 
 def difference(got, wanted, tolerance):
@@ -112,12 +118,13 @@ def make(options, seed, repository, counts, why):
     """The models that the daemon serves, by name."""
     served = {}
     for number in range(options.models):
-        kind = options.family or random.Random(seed * 1000 + number).choice(["chains", "chains", "trees", "decoders", "graphs"])
+        kind = options.family or random.Random(seed * 1000 + number).choice(["chains", "chains", "streams", "trees", "decoders", "graphs"])
         model = FAMILIES[kind](seed * 1000 + number)
         folder = repository / f"m{number}"
         model.write(folder)
         with open(folder / "config.yaml", "a", encoding="utf-8") as config:
-            config.write("".join(f"{line.strip()}\n" for line in options.config.split(";") if line.strip()))
+            lines = [*options.config.split(";"), getattr(model, "config", "")]
+            config.write("".join(f"{line.strip()}\n" for line in lines if line.strip()))
         reason = refusal(options.daemon, folder)
         if reason is None:
             served[folder.name] = model
@@ -139,7 +146,7 @@ def ask_all(repository, port, served, seed, counts, tolerance):
     with concurrent.futures.ThreadPoolExecutor(12) as pool:
         for name, model in served.items():
             for feed, wanted in model.requests(repository / name, rng):
-                asked.append((name, wanted, pool.submit(ask, port, name, feed)))
+                asked.append((name, wanted, pool.submit(ask_model, port, name, model, feed)))
     for name, wanted, answer in asked:
         said = difference(answer.result(), wanted, tolerance)
         counts["failed" if said else "passed"] += 1

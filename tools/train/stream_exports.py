@@ -85,6 +85,22 @@ class Shifted(Streamed):
         return self.gru(torch.cat([mixed, x - before, largest], 2))[0]
 
 
+class Ahead(Streamed):
+    """steps shifted in two ways, the last of which are cut off, and convolutions over them that read ahead; a GRU"""
+
+    def __init__(self):
+        super().__init__()
+        self.shift = nn.ZeroPad2d((0, 0, 2, -2))
+        self.first, self.second = nn.Conv1d(INPUT, HIDDEN, 5, padding=2), nn.Conv1d(INPUT, HIDDEN, 3, padding=2)
+        self.gru = nn.GRU(2 * HIDDEN, HIDDEN, batch_first=True)
+
+    def forward(self, x):
+        first = self.first(self.shift(x).transpose(1, 2))
+        before = torch.cat([torch.zeros_like(x[:, :1]), x[:, :-1]], 1)
+        second = self.second(before.transpose(1, 2))[:, :, 1:-1]
+        return self.gru(torch.cat([torch.relu(first), second], 1).transpose(1, 2))[0]
+
+
 class Cached(Streamed):
     """two convolutions over steps kept of before and new ones, one behind a shortcut, a GRU; what is kept is answered"""
 
@@ -111,6 +127,7 @@ class CachedFour(Cached):
 
 
 MODULES = {
+    "stream_ahead": Ahead,
     "stream_bands": Bands,
     "stream_cached": Cached,
     "stream_cached_four": CachedFour,
