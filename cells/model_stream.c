@@ -284,7 +284,6 @@ static void find_answered(struct cell_model *model)
 struct lags {
     int64_t most[CELL_STAGES_MAX][CELL_INPUTS_MAX];
     bool is_alone[CELL_STAGES_MAX]; /* it is answered at other times than others of its sequence */
-    bool may_rest[CELL_STAGES_MAX]; /* a request of one step may leave it none */
     bool differs[CELL_STAGES_MAX];  /* from how many steps the session has had */
 };
 
@@ -331,19 +330,13 @@ static bool has_all_begun(const struct cell_model *model, const int64_t *steps)
 static bool try_all(const struct cell_model *model, uint64_t period, struct lags *lags)
 {
     int64_t steps[CELL_STAGES_MAX];
-    int64_t before[CELL_STAGES_MAX];
     struct lags again;
     int64_t left = (int64_t)period;
     memset(lags, 0, sizeof(*lags));
-    cell_stream_steps(model, 0, false, before);
     int64_t n = 0;
     for (; left > 0 && n < TRIED_MAX; n++) {
         cell_stream_steps(model, n, false, steps);
         measure(model, n, steps, lags);
-        for (uint32_t s = 0; s < model->n_stages && n > 0; s++) {
-            lags->may_rest[s] = lags->may_rest[s] || steps[s] == before[s];
-        }
-        memcpy(before, steps, sizeof(before));
         left -= has_all_begun(model, steps) ? 1 : 0;
     }
     again = *lags;
@@ -355,28 +348,27 @@ static bool try_all(const struct cell_model *model, uint64_t period, struct lags
 }
 
 /* Who reads the last step of a stage needs one. */
-static void note_last(struct cell_model *model, const struct lags *lags,
-                      const struct cell_source *source)
+static void note_last(struct cell_model *model, const struct cell_source *source)
 {
     const bool is_last =
         source->kind == CELL_SOURCE_LAST || source->kind == CELL_SOURCE_LAST_STATE ||
         (source->kind == CELL_SOURCE_EACH && (source->is_from_end || source->by > 0));
     if (is_last && is_timed(&model->stages[source->stage])) {
-        model->stream.has_last[source->stage] = lags->may_rest[source->stage];
+        model->stream.has_last[source->stage] = true;
     }
 }
 
-static void note_lasts(struct cell_model *model, const struct lags *lags)
+static void note_lasts(struct cell_model *model)
 {
     for (uint32_t s = 0; s < model->n_stages; s++) {
         const struct cell_stage *stage = &model->stages[s];
         for (uint32_t i = 0; i < stage->type->def.n_inputs; i++) {
-            note_last(model, lags, &stage->inputs[i]);
+            note_last(model, &stage->inputs[i]);
         }
     }
     for (uint32_t o = 0; o < model->n_outputs; o++) {
         for (uint32_t p = 0; p < model->outputs[o].pieces; p++) {
-            note_last(model, lags, &model->output_sources[o][p]);
+            note_last(model, &model->output_sources[o][p]);
         }
     }
 }
@@ -441,7 +433,7 @@ enum base_status cell__stream_find(struct cell_model *model, struct base_error *
                           error);
         }
     }
-    note_lasts(model, &lags);
+    note_lasts(model);
     BASE_TRY(keep_all(model, &lags, error));
     model->stream.is_on = true;
     for (uint32_t s = 0; s < model->n_stages; s++) {

@@ -26,15 +26,19 @@ static enum base_status check_steps(int64_t steps, const char *of, const struct 
     return BASE_OK;
 }
 
+/* may_be_empty: the end of a session, of which some steps may still be due. */
 static enum base_status check_extents(const struct srv_extents *extents,
-                                      const struct srv_limits *limits, struct base_error *error)
+                                      const struct srv_limits *limits, bool may_be_empty,
+                                      struct base_error *error)
 {
     if (extents->batch == 0) {
         return base_fail(error, BASE_INVALID_ARGUMENT, "input '%s': a batch of no rows",
                          extents->batch_of);
     }
     for (uint32_t s = 0; s < CELL_SEQUENCES_MAX; s++) {
-        BASE_TRY(check_steps(extents->steps[s], extents->steps_of[s], limits, error));
+        const bool is_fine = may_be_empty && extents->steps[s] == 0;
+        BASE_TRY(is_fine ? BASE_OK
+                         : check_steps(extents->steps[s], extents->steps_of[s], limits, error));
     }
     if (extents->batch > INT32_MAX) {
         return base_fail(error, BASE_INVALID_ARGUMENT, "input '%s': a batch of %" PRId64 " rows",
@@ -357,8 +361,8 @@ static enum base_status check_end(const struct sched_sequences *sequences, uint3
                          : "of which the model's strides and windows leave none");
 }
 
-/* What the stages take of row r. */
-static enum base_status take_row(const struct sched_sequences *sequences, uint32_t r,
+/* What the stages take of row r. is_empty: of a request that brings no row any step. */
+static enum base_status take_row(const struct sched_sequences *sequences, uint32_t r, bool is_empty,
                                  const struct sched_stream *stream, struct base_error *error)
 {
     const struct cell_model *model = sequences->model;
@@ -366,14 +370,16 @@ static enum base_status take_row(const struct sched_sequences *sequences, uint32
     int64_t after[CELL_STAGES_MAX];
     const int64_t given = stream->given[r];
     const int64_t had = stream->given_before[r];
-    BASE_TRY(stream->is_end ? check_end(sequences, r, had + given, error) : BASE_OK);
+    if (stream->is_end && model->stream.counts) { // else any number of steps is a whole
+        BASE_TRY(check_end(sequences, r, had + given, error));
+    }
     cell_stream_steps(model, had, false, before);
     cell_stream_steps(model, had + given, stream->is_end, after);
     for (uint32_t s = 0; s < model->n_stages; s++) {
         const size_t at = (size_t)s * sequences->n_rows + r;
         stream->taken[at] = (uint32_t)(after[s] - before[s]);
         stream->taken_before[at] = before[s];
-        if (model->stream.has_last[s] && given > 0 && stream->taken[at] == 0) {
+        if (model->stream.has_last[s] && (given > 0 || is_empty) && stream->taken[at] == 0) {
             return base_fail(
                 error, BASE_INVALID_ARGUMENT,
                 "%" PRId64 " steps behind %" PRId64
@@ -404,6 +410,7 @@ static enum base_status take_stream(struct srv_request *request, struct sched_se
     const struct cell_model *model = sequences->model;
     const uint32_t n = sequences->n_rows;
     const size_t n_taken = (size_t)model->n_stages * n;
+    const bool is_empty = extents->steps[model->stream.base] == 0;
     struct sched_stream *stream = base_arena_alloc(&request->arena, sizeof(*stream));
     struct sched_stream made = {
         .is_end = request->sequence.is_end,
@@ -419,7 +426,7 @@ static enum base_status take_stream(struct srv_request *request, struct sched_se
     }
     for (uint32_t r = 0; r < n; r++) {
         BASE_TRY(count_of(sequences, r, &made.given_before[r], error));
-        BASE_TRY(take_row(sequences, r, &made, error));
+        BASE_TRY(take_row(sequences, r, is_empty, &made, error));
     }
     for (uint32_t s = 0; s < model->n_stages; s++) {
         if (model->stream.is_answered[s]) {
@@ -471,7 +478,7 @@ enum base_status srv_validate(struct srv_request *request, const struct cell_mod
     for (uint32_t i = 0; i < model->n_inputs; i++) {
         BASE_TRY(srv_tensor_take(request, &model->inputs[i], &extents, &inputs[i], error));
     }
-    BASE_TRY(check_extents(&extents, limits, error));
+    BASE_TRY(check_extents(&extents, limits, is_part && request->sequence.is_end, error));
     // A model without such an axis: one row, one step.
     extents.batch = extents.batch < 0 ? 1 : extents.batch;
     for (uint32_t q = 0; q < CELL_SEQUENCES_MAX; q++) {

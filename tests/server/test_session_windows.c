@@ -115,7 +115,7 @@ static void cut_steps(const struct srv_tensor *whole, uint32_t axis, uint32_t fi
     const size_t outer = outer_of(whole, axis);
     const size_t n_whole = (size_t)whole->shape[axis];
     const size_t n_part = (size_t)part->shape[axis];
-    const size_t step = part->bytes / outer / n_part;
+    const size_t step = n_part == 0 ? 0 : part->bytes / outer / n_part;
     for (size_t o = 0; o < outer; o++) {
         memcpy(to + o * n_part * step, whole->data + (o * n_whole + first) * step, n_part * step);
     }
@@ -180,7 +180,8 @@ static void begin(struct course *course, uint32_t model, const char *id)
     for (uint32_t p = 0; p < course->n_parts; p++) {
         const bool is_end = p + 1 == course->n_parts;
         const bool is_short = base_random_below(&numbers, 2) == 0;
-        course->steps[p] = 1 + base_random_below(&numbers, is_short ? 2 : 9);
+        const bool is_empty = is_end && is_short && cells->stream.is_on; // what is left, no more
+        course->steps[p] = is_empty ? 0 : 1 + base_random_below(&numbers, is_short ? 2 : 9);
         while (!has_all_last(cells, steps, course->steps[p], is_end) ||
                (is_end && !may_end(cells, steps + course->steps[p]))) {
             course->steps[p]++;
