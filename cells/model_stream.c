@@ -10,8 +10,8 @@
 #include <string.h>
 
 /* Steps after which strides begin anew, and steps that are tried. */
-#define PERIOD_MAX 65536u
-#define TRIED_MAX  (1u << 20)
+#define PERIOD_MAX 16384u
+#define TRIED_MAX  (1u << 17)
 
 static int64_t floor_div(int64_t a, int64_t b)
 {

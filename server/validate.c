@@ -487,6 +487,8 @@ enum base_status srv_validate(struct srv_request *request, const struct cell_mod
     }
     BASE_TRY(derive_extents(model, is_part, &extents, error));
     sequences->model = model;
+    sequences->stream = NULL;
+    sequences->kept = NULL;
     sequences->n_rows = (uint32_t)extents.batch;
     sequences->inputs = inputs;
     sequences->outputs = outputs;
