@@ -205,12 +205,12 @@ static void bind_window(struct sched__unfolding *u, uint32_t s, uint32_t input)
     size_t stride = 0;
     const uint8_t *rows = NULL;
     if (source->kind == CELL_SOURCE_INPUT && u->sequences->inputs[source->index].data == NULL &&
-        (u->sequences->stream == NULL || cell_model_history(model, source) == NULL)) {
+        sched__history_of(u, source) == NULL) {
         return; // reads zeros
     }
     const bool is_made =
         !sched__is_of_stage(source) || sched__node_of(u, source->stage) != SCHED_NONE;
-    if (!is_made && (u->sequences->stream == NULL || cell_model_history(model, source) == NULL)) {
+    if (!is_made && sched__history_of(u, source) == NULL) {
         return; // what has no step is zeros too
     }
     if (source->kind == CELL_SOURCE_INPUT) {

@@ -5,18 +5,25 @@
 
 #include <string.h>
 
+const struct cell_history *sched__history_of(const struct sched__unfolding *u,
+                                             const struct cell_source *source)
+{
+    const struct sched_sequences *sequences = u->sequences;
+    return sequences->stream == NULL ? NULL : cell_model_history(sequences->model, source);
+}
+
 /* Room for the rows of all steps of a source, with zeros for windows before and behind; at the
  * first step. In a session windows read before it what is kept, and behind it only when there is an
- * end.
- */
+ * end. */
 static uint8_t *make_rows(struct sched__unfolding *u, const struct cell_source *source,
                           uint32_t steps, size_t stride)
 {
     const struct cell_model *model = u->sequences->model;
-    const struct sched_stream *stream = u->sequences->stream;
-    const struct cell_history *history = stream == NULL ? NULL : cell_model_history(model, source);
-    size_t before = stream == NULL ? model->reach : 0;
-    before = history == NULL ? before : history->steps;
+    const bool is_join = source->kind == CELL_SOURCE_JOIN; // no session has parts of one
+    const struct sched_stream *stream = is_join ? NULL : u->sequences->stream;
+    const struct cell_history *history = sched__history_of(u, source);
+    const size_t kept = history == NULL ? 0 : history->steps;
+    const size_t before = stream == NULL ? model->reach : kept;
     const size_t behind = stream == NULL || stream->is_end ? model->reach : 0;
     uint8_t *rows = base_arena_array(u->arena, before + steps + behind, stride);
     if (rows == NULL) {
@@ -44,8 +51,8 @@ static void bring_history(struct sched__unfolding *u, const struct cell_source *
                           uint8_t *rows, size_t stride)
 {
     const struct sched_sequences *sequences = u->sequences;
-    const struct cell_history *history = cell_model_history(sequences->model, source);
-    if (sequences->stream == NULL || history == NULL || rows == NULL) {
+    const struct cell_history *history = sched__history_of(u, source);
+    if (history == NULL || rows == NULL) {
         return;
     }
     const size_t bytes = history->steps * stride;

@@ -108,10 +108,13 @@ uint8_t *sched__memory_of(struct sched__unfolding *u, uint32_t number);
 /* The rows of an input's piece as a window needs them, with zeros around them. */
 const uint8_t *sched__padded_of(struct sched__unfolding *u, const struct cell_source *source,
                                 size_t *stride);
-/* Whose steps a join's part is of. */
+/* Whose steps are read, of a whole sequence. */
 uint32_t sched__sequence_of(const struct cell_model *model, const struct cell_source *source);
 /* Steps of what is read, for the row at work. */
 uint32_t sched__steps_there(const struct sched__unfolding *u, const struct cell_source *source);
+/* What a session has of these rows; NULL: nothing, or the request is of none. */
+const struct cell_history *sched__history_of(const struct sched__unfolding *u,
+                                             const struct cell_source *source);
 /* Makes the rows that a session keeps of the row at work, also of what nobody reads this time. */
 void sched__keep_rows(struct sched__unfolding *u);
 /* Where the steps of a join lie. Who reads it may have fewer, by lengths of its own. */

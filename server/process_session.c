@@ -200,12 +200,11 @@ static bool stood_still(const struct srv_flight *flight, uint32_t s, uint32_t ro
     if (stream != NULL && from->kind == CELL_SOURCE_COUNT) {
         return false;
     }
-    if (stream != NULL && from->kind == CELL_SOURCE_LAST_STATE &&
-        cells->stages[from->stage].kind == CELL_STAGE_CHAIN) {
-        return stream->taken[(size_t)from->stage * flight->n_rows + row] == 0;
-    }
     if (from->kind == CELL_SOURCE_LAST_STATE) {
-        return flight->sequences.steps[cells->stages[from->stage].sequence][row] == 0;
+        const struct cell_stage *stage = &cells->stages[from->stage];
+        const bool is_of_stream = stream != NULL && stage->kind == CELL_STAGE_CHAIN;
+        return (is_of_stream ? stream->taken[(size_t)from->stage * flight->n_rows + row]
+                             : flight->sequences.steps[stage->sequence][row]) == 0;
     }
     bool stood_still = cells->n_sequences > 0;
     for (uint32_t q = 0; q < cells->n_sequences && stood_still; q++) {
