@@ -1124,7 +1124,7 @@ EMULATED_SUITES = \
   tests/cells/test_waves.c \
   tests/worker/test_team.c \
 
-# ---- AVX-512 on machines without it: `make test-avx512` -------------------------------------
+# ---- AVX-512 on machines without it: `make test-avx512`; without AMX alone: `make test-amx` ----
 
 # Its kernels, compiled for AVX2 behind a header whose functions stand for the instructions, and what
 # asks whether the processor has them.
@@ -1154,6 +1154,22 @@ AVX512_SUITES = \
   tests/cells/test_random_cells.c \
   tests/cells/test_tree.c \
   tests/cells/test_waves.c \
+
+# On a processor that has AVX-512 and no tiles what they multiply is emulated, and no more.
+AMX_SRCS = \
+  cells/cpu/int8__avx512amx.c \
+  tests/cells/emulated_tiles.c \
+
+# Those that know of int8.
+AMX_SUITES = \
+  tests/cells/test_device.c \
+  tests/cells/test_kernels.c \
+  tests/cells/test_ops.c \
+  tests/cells/test_patches.c \
+  tests/cells/test_picture_ops.c \
+  tests/cells/test_precision.c \
+  tests/cells/test_random_cells.c \
+  tests/cells/test_tree.c \
 
 # CROSS: a folder with the target's libraries (scripts/cross-root.sh); then nothing else is built.
 ifdef CROSS
@@ -1436,7 +1452,7 @@ $(OUT)/tests/util.o: FILE_CFLAGS = -DCELLBATCH_SOURCE_DIR='"$(CURDIR)"'
 
 # Speed does not matter to them, but the time that ten bodies take to compile: half a minute each with
 # sanitizers, which watch the right one. Contraction is a matter of -O2.
-MUTANT_CFLAGS := -O1 -g0 -fno-sanitize=all -DCELL_ASKS_ALIKE
+MUTANT_CFLAGS := -O1 -g0 -fno-sanitize=all -DCELL_SUMS_ALONE -Wno-maybe-uninitialized
 $(patsubst %.c,$(OUT)/%.o,$(MUTANT_SRCS)): FILE_CFLAGS = $(MUTANT_CFLAGS)
 $(OUT)/tests/cells/mutants/contraction__avx2.o: FILE_CFLAGS = $(MUTANT_CFLAGS) -O2 -ffp-contract=fast
 
@@ -1475,6 +1491,8 @@ CUDA_HOST_PROGRAMS := $(CUDA_HOST_SUITES:%.c=$(OUT)/%)
 LANE_WRONG_PROGRAMS := $(LANE_WRONG_SUITES:tests/cuda/%.c=$(OUT)/tests/cuda/lane_wrong/%)
 AVX512_PROGRAMS := $(patsubst %.c,$(OUT)/avx512/%,$(call chosen,$(AVX512_SUITES)))
 AVX512_OBJECTS  := $(AVX512_SRCS:%.c=$(OUT)/avx512/%.o)
+AMX_PROGRAMS    := $(patsubst %.c,$(OUT)/amx/%,$(call chosen,$(AMX_SUITES)))
+AMX_OBJECTS     := $(AMX_SRCS:%.c=$(OUT)/avx512/%.o)
 CONFORMANCE    := $(OUT)/tests/conformance/conformance
 TEST_TOOLS     := $(patsubst %.c,$(OUT)/%,$(FAKE_CORE_TOOLS) $(LOADGEN_TOOLS)) $(CONFORMANCE)
 
@@ -1501,6 +1519,11 @@ $(AVX512_OBJECTS): $(OUT)/avx512/%.o: %.c $(OUT)/flags
 -include $(AVX512_OBJECTS:.o=.d)
 
 $(AVX512_PROGRAMS): $(OUT)/avx512/%: $(OUT)/%.o $(AVX512_OBJECTS) $(OUT)/libtestutil.a $(LIBBENCH) $(LIBLOADGEN) $(CORE_LIBS)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) $(TEST_LIBS) -ldl -lm -o $@
+
+$(AMX_PROGRAMS): $(OUT)/amx/%: $(OUT)/%.o $(AMX_OBJECTS) $(OUT)/libtestutil.a $(LIBBENCH) $(LIBLOADGEN) $(CORE_LIBS)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) $(TEST_LIBS) -ldl -lm -o $@
@@ -1540,7 +1563,7 @@ all_cores = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$$(nproc))
 
 # $(call run_tests,PATHS): with those first that may run beside each other; how many of them at once.
 TEST_JOBS ?= $$(nproc)
-beside = $(filter $(1),$(BESIDE_TESTS:%.c=$(OUT)/%))
+beside = $(filter $(1),$(foreach folder,$(OUT) $(OUT)/avx512 $(OUT)/amx,$(BESIDE_TESTS:%.c=$(folder)/%)))
 run_tests = BUILD=$(BUILD) OUT=$(OUT) TEST_JOBS="$(TEST_JOBS)" TEST_BESIDE="$(call beside,$(1))" \
   bash tests/run.sh $(call beside,$(1)) $(filter-out $(call beside,$(1)),$(1))
 
@@ -1584,6 +1607,12 @@ test-avx512: deps ## the AVX-512 kernels on a machine with AVX2 alone, their ins
 
 run-avx512: $(AVX512_PROGRAMS)
 	$(Q)$(call run_tests,$(AVX512_PROGRAMS))
+
+test-amx: deps ## the kernels with AMX on a machine with the rest of AVX-512, its instructions emulated
+	+$(Q)CELLBATCH_QUICK=1 $(MAKE) --no-print-directory $(all_cores) run-amx
+
+run-amx: $(AMX_PROGRAMS)
+	$(Q)$(call run_tests,$(AMX_PROGRAMS))
 
 run-emulated: $(TEST_PROGRAMS)
 	$(Q)$(call run_tests,$(TEST_PROGRAMS))

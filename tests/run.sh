@@ -2,8 +2,9 @@
 # Runs test programs and scripts, a quiet line each, the whole output of those that fail, and ends with
 # `N passed, N failed[, N skipped]`. Exits 1 when anything failed or nothing ran. Usage: run.sh PATH...
 # from the root of the tree; BUILD and OUT come from make, and so do TEST_BESIDE, those of the paths that
-# may run beside each other, and TEST_JOBS, how many of them at once. They run first, the others then one
-# after the other.
+# may run beside others, and TEST_JOBS, how many at once. The rest run one after the other, and wait and
+# sleep for half of their time: those of TEST_BESIDE take what they leave of the cores, at the lowest
+# priority, so that nobody's deadline is missed for them.
 #
 # A `check` program is counted by its summary; a case that calls util_skip() is counted as skipped.
 # A script (.sh, .py) counts as one, or by its own last line `N passed, N failed[, N skipped]`.
@@ -41,12 +42,14 @@ set -m
 trap '[ ${#running[@]} -eq 0 ] || kill "${!running[@]}"; rm -rf "$folder"' EXIT
 trap 'exit 1' INT TERM HUP
 
-# Does not come back.
+# run_one PATH BEFORE...: BEFORE is a command that runs another. Does not come back.
 run_one() {
-    case $1 in
-    *.sh) exec timeout "$limit_s" bash "$1" ;;
-    *.py) exec timeout "$limit_s" build/venv/bin/python "$1" ;;
-    *) exec timeout "$limit_s" "${emulator[@]}" "$1" ;;
+    local path=$1
+    shift
+    case $path in
+    *.sh) exec "$@" timeout "$limit_s" bash "$path" ;;
+    *.py) exec "$@" timeout "$limit_s" build/venv/bin/python "$path" ;;
+    *) exec "$@" timeout "$limit_s" "${emulator[@]}" "$path" ;;
     esac
 }
 
@@ -113,22 +116,22 @@ finish_one() {
     rm "$output"
 }
 
-# run_all JOBS NUMBER...: of the paths.
-run_all() {
-    local jobs=$1 number
+# start NUMBER BEFORE...: of the paths.
+start() {
+    local number=$1
     shift
-    for number in "$@"; do
-        [ "${#running[@]}" -lt "$jobs" ] || finish_one
-        begin_us[number]=$(now_us)
-        run_one "${paths[number]}" >"$folder/$number" 2>&1 </dev/null &
-        running[$!]=$number
-    done
-    while [ "${#running[@]}" -gt 0 ]; do
-        finish_one
-    done
+    begin_us[number]=$(now_us)
+    run_one "${paths[number]}" "$@" >"$folder/$number" 2>&1 </dev/null &
+    running[$!]=$number
 }
 
+# Whether the path of that number has not finished.
+runs_on() { [[ " ${running[*]} " == *" $1 "* ]]; }
+
 paths=("$@")
+jobs=${TEST_JOBS:-1}
+# A case that waits for its turn may take longer than by itself.
+patient=(nice -n 19 env CK_TIMEOUT_MULTIPLIER="${CK_TIMEOUT_MULTIPLIER:-5}")
 beside=()
 alone=()
 for number in "${!paths[@]}"; do
@@ -137,8 +140,23 @@ for number in "${!paths[@]}"; do
     *) alone+=("$number") ;;
     esac
 done
-run_all "${TEST_JOBS:-1}" "${beside[@]}"
-run_all 1 "${alone[@]}"
+for number in "${alone[@]}"; do
+    start "$number"
+    while runs_on "$number"; do
+        while [ "${#running[@]}" -lt "$jobs" ] && [ "${#beside[@]}" -gt 0 ]; do
+            start "${beside[0]}" "${patient[@]}"
+            beside=("${beside[@]:1}")
+        done
+        finish_one
+    done
+done
+for number in "${beside[@]}"; do
+    [ "${#running[@]}" -lt "$jobs" ] || finish_one
+    start "$number"
+done
+while [ "${#running[@]}" -gt 0 ]; do
+    finish_one
+done
 
 line="$passed passed, $failed failed"
 [ "$skipped" -eq 0 ] || line="$line, $skipped skipped"

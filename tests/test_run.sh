@@ -32,7 +32,7 @@ try() {
     local want_status=$1 want_line=$2
     shift 2
     rm -f ./*.here
-    TEST_LIMIT_S=1 OUT=none bash "$run" "$@" >out 2>&1
+    TEST_LIMIT_S=${TEST_LIMIT_S:-1} OUT=none bash "$run" "$@" >out 2>&1
     local status=$?
     if [ "$status" -ne "$want_status" ] || [ "$(tail -n 1 out)" != "$want_line" ]; then
         echo "$*: exit status $status, wanted $want_status and '$want_line':"
@@ -65,7 +65,7 @@ try 1 '0 passed, 1 failed' ./fail.sh
 try 0 '9 passed, 0 failed, 2 skipped' ./good ./script.sh ./sums.sh
 try 1 '0 passed, 0 failed'
 
-# Two that may run beside each other meet; others never do.
+# Those that may run beside others meet them, and each other; others never do.
 # meet NAME OTHER: passes when OTHER runs at the same time.
 meet() {
     program "$1" <<END
@@ -90,11 +90,31 @@ TEST_BESIDE='./crash ./bad' try 1 '4 passed, 3 failed' ./good ./crash ./bad
 says '^last words'
 says '^why'
 TEST_BESIDE='./hang ./good' try 1 '3 passed, 1 failed' ./hang ./good
-TEST_BESIDE=./first try 1 '0 passed, 2 failed' ./first ./second
+TEST_BESIDE=./first try 0 '2 passed, 0 failed' ./first ./second
+try 1 '0 passed, 2 failed' ./first ./second
 says '^first is alone'
 TEST_BESIDE='./first ./second' TEST_JOBS=1 try 1 '0 passed, 2 failed' ./first ./second
 unset TEST_JOBS
 try 1 '0 passed, 2 failed' ./first ./second
+
+# Who runs beside one that has its deadlines does it at the lowest priority, with five times the patience.
+program tells <<'END'
+nice >tells.said
+echo "${CK_TIMEOUT_MULTIPLIER:-1}" >>tells.said
+echo "100%: Checks: 1, Failures: 0, Errors: 0"
+END
+rm -f tells.said
+program waits <<'END'
+for ((i = 0; i < 250; i++)); do
+    [ ! -e tells.said ] || { echo "100%: Checks: 1, Failures: 0, Errors: 0"; exit 0; }
+    sleep 0.02
+done
+exit 1
+END
+TEST_LIMIT_S=10 TEST_JOBS=2 TEST_BESIDE=./tells try 0 '2 passed, 0 failed' ./waits ./tells
+[ "$(tr '\n' ' ' <tells.said)" = '19 5 ' ] || { echo "nobody stands back"; failed=1; }
+TEST_JOBS=2 TEST_BESIDE=./tells try 0 '1 passed, 0 failed' ./tells
+[ "$(tr '\n' ' ' <tells.said)" = "$(nice) 1 " ] || { echo "it stands back for nobody"; failed=1; }
 
 # An interrupt ends what runs; and what runs may be interrupted itself.
 program sleeps <<<'echo $$ >sleeps.id; exec sleep 20'

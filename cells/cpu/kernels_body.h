@@ -4,11 +4,13 @@
 #ifndef CELLS_CPU_KERNELS_BODY_H
 #define CELLS_CPU_KERNELS_BODY_H
 
-#include "cells/cpu/filter_body.h"
 #include "cells/cpu/gated_body.h"
-#include "cells/cpu/linear_places_body.h"
 #include "cells/cpu/pointwise_body.h"
 #include "cells/cpu/reduced.h"
+#ifndef CELL_SUMS_ALONE // whose table has none of these: a third of what there is to compile
+#    include "cells/cpu/filter_body.h"
+#    include "cells/cpu/linear_places_body.h"
+#endif
 
 #if defined(CELL_SIMD_LANES) && defined(CELL_TABLE)
 
@@ -138,7 +140,6 @@ const struct cell_kernels CELL_TABLE = {
     .gated_step = any_step,
     .linear_load = linear_load,
     .linear_rows = linear_rows,
-    .linear_places = linear_places,
     .gated_scratch = any_scratch,
     .linear_scratch = linear_scratch,
     .pointwise = pointwise,
@@ -151,7 +152,10 @@ const struct cell_kernels CELL_TABLE = {
     .dot = dot_of,
     .add_scaled = add_scaled,
     .divide = divide_all,
+#    ifndef CELL_SUMS_ALONE
+    .linear_places = linear_places,
     .filter = filter_places,
+#    endif
 };
 
 #endif

@@ -16,9 +16,6 @@
 
 #if defined(CELL_SIMD_LANES) && defined(CELL_TABLE)
 
-#    define LINEAR_VECTORS ((size_t)4)
-#    define LINEAR_COLUMNS (LINEAR_VECTORS * CELL_SIMD_LANES)
-
 /* Terms of a strip that all places go through; of few more all. */
 #    define PLACES_TERMS     512u
 #    define PLACES_TERMS_MAX 1024u

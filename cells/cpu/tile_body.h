@@ -18,6 +18,10 @@
 
 #    define TILE_ROWS_MAX 12u
 
+/* A panel of LINEAR. */
+#    define LINEAR_VECTORS ((size_t)4)
+#    define LINEAR_COLUMNS (LINEAR_VECTORS * CELL_SIMD_LANES)
+
 /* The most rows of a tile over all of 4 vectors. */
 #    ifdef WEIGHT_HALVES
 #        define TILE_ROWS_OF_4 CELL_TILE_ROWS_OF_PAIRS
@@ -398,7 +402,7 @@ CELL_INLINE void add_tile(const size_t vectors, const size_t of, const uint32_t 
     case (number)*ASKS_COUNT + (asks):                                                             \
         add_tile(vectors, of, rows, asks, tile);                                                   \
         break;
-#    ifdef CELL_ASKS_ALIKE // for who compiles the body only for its sums: no bit depends on it
+#    ifdef CELL_SUMS_ALONE // for who compiles the body only for its sums: no bit depends on it
 #        define NUMBERED(number, vectors, of, rows)                                                \
         case (number)*ASKS_COUNT:                                                                  \
         case (number)*ASKS_COUNT + 1:                                                              \

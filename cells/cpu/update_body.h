@@ -491,7 +491,12 @@ CELL_INLINE void finish_units(const enum cell_gated_kind kind, const struct comp
 /* Sums to the rows' new values. An LSTM's h waits for the tanh of its new c, which waits for other
  * activations, as long as a core can look ahead: so c of all rows comes first, and then h of all.
  */
+#    ifdef CELL_SUMS_ALONE // see tile_body.h: once for all kinds, which compiles in half of the
+                           // time
+static __attribute__((noinline)) void update(enum cell_gated_kind kind, const struct complete *all)
+#    else
 CELL_INLINE void update(const enum cell_gated_kind kind, const struct complete *all)
+#    endif
 {
     if (kind == CELL_GATED_LSTM) {
         FOR_PIECES(kind, all, lstm_c);
