@@ -190,6 +190,7 @@ CELLS_SRCS = \
   cells/model_decoder.c \
   cells/model_graph.c \
   cells/model_stream.c \
+  cells/model_attend.c \
   cells/model_states.c \
   cells/model_transducer.c \
   cells/model_tree.c \
@@ -648,6 +649,7 @@ CELLS_SUITES = \
   tests/cells/test_lazy.c \
   tests/cells/test_math.c \
   tests/cells/test_named_layers.c \
+  tests/cells/test_model_attend.c \
   tests/cells/test_model_states.c \
   tests/cells/test_ops.c \
   tests/cells/test_panels.c \

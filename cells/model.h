@@ -92,13 +92,17 @@ enum cell_source_kind {
     CELL_SOURCE_MEMORY, /* all rows of memories[index]; of each `count` elements from `offset` on,
                            count 0: all */
     CELL_SOURCE_JOIN,   /* joins[index] at the same step */
-    CELL_SOURCE_NUMBER, /* the number of the step, from 0 on, an int64 */
+    CELL_SOURCE_NUMBER, /* the number of the step, an int64: of the sequence from 0 on, or with
+                           index CELL_NUMBER_ATTENDED of the rows that the stage attends to */
     CELL_SOURCE_TAKEN,  /* of an output, which no cell makes: the steps that a decoder has taken
                            before its end, what a beam search has found (CELL_BEAM_..), or the
                            labels that steps come to (CELL_LABELS_..) */
     CELL_SOURCE_KEPT,   /* of an output, which no cell makes either: what histories[index] keeps, */
     CELL_SOURCE_COUNT,  /* or how many steps the session has had */
 };
+
+/* Both are the same but in a session, which does not hand over what is long past. */
+enum { CELL_NUMBER_OF_SEQUENCE, CELL_NUMBER_ATTENDED };
 
 /* An INPUT, an EACH or a JOIN of one sequence may be a window: `count` rows behind each other, as
  * one, at step t of the reader from that of the step t * stride + offset on; beyond the ends zeros.
@@ -397,18 +401,31 @@ struct cell_history {
     uint32_t input, output;
 };
 
-/* Of a model whose windows read beside their own steps, in a session: a stage takes the steps for
- * which all is there that they read, and at the end of the session the others, behind which there
- * are zeros, as in the whole (cell_stream_steps()). So a convolution that reads ahead answers so
- * many steps later, and one with strides when a window is full. */
+/* Of a stage that attends to steps of the sequence: of those beside its own from so many before, 0
+ * or less, up to so many behind, 0 or more. */
+struct cell_attended {
+    bool is_on;
+    int64_t from, to;
+};
+#define CELL_ATTENDED_ALL INT32_MIN /* from: all before */
+
+/* Of a model whose stages read beside their own steps, or count them, in a session: a stage takes
+ * the steps for which all is there that they read, and at the end of the session the others, behind
+ * which there are zeros, or nothing that is attended to, as in the whole (cell_stream_steps()). So
+ * a convolution that reads ahead answers so many steps later, and one with strides when a window is
+ * full. What is attended to is handed over from the first row on that any step of the request
+ * needs. */
 struct cell_stream {
     bool is_on;
     uint32_t base; /* the sequence that requests have, which all others follow from */
-    bool counts;   /* what a stage takes depends on how many steps the session has had: these are an
-                      input and an output of the model, [batch] of int64; left out: none */
+    bool counts;   /* what a stage takes or reads depends on how many steps the session has had:
+                      these are an input and an output of the model, [batch] of int64; left out:
+                      none */
     uint32_t count_input, count_output;
     bool is_answered[CELL_STAGES_MAX]; /* step by step; those of a sequence at the same time */
     bool has_last[CELL_STAGES_MAX]; /* its last step is read, so that a request must leave it one */
+    struct cell_attended attends[CELL_STAGES_MAX];
+    uint32_t steps_max; /* of a session, for what attends to all earlier steps; 0: any number */
 };
 
 #define CELL_STREAM_STEPS_MAX ((int64_t)1 << 40) /* of a session */
@@ -422,6 +439,9 @@ struct cell_kept_states {
     bool recurrent; /* those of all chains too that begin with zeros, and what windows read */
     uint32_t n;
     const struct cell_kept_state *items;
+    /* Of a sequence in all its requests at most, where cells attend to all earlier steps; 0: any
+     * number, and such cells are refused. */
+    uint32_t steps_max;
 };
 
 struct cell_model {
@@ -489,6 +509,9 @@ void cell_stream_steps(const struct cell_model *model, int64_t given, bool is_en
 /* Of a session that is over: the first sequence of which so many steps leave too few, or some that
  * are not parted evenly, as a whole of so many would; CELL_SEQUENCES_MAX: none. */
 uint32_t cell_stream_unmet(const struct cell_model *model, int64_t given);
+/* The first sequence of which a session that has had `given` steps has more than a table of
+ * positions has rows; CELL_SEQUENCES_MAX: none. */
+uint32_t cell_stream_over(const struct cell_model *model, int64_t given);
 /* The history of these rows, of an INPUT or an EACH; NULL: no session keeps any. */
 const struct cell_history *cell_model_history(const struct cell_model *model,
                                               const struct cell_source *source);

@@ -86,24 +86,18 @@ static bool is_of_end(const struct cell_source *source, const bool *ends)
            source->is_from_end;
 }
 
-/* A sequence in parts gives other results than as a whole where a step reads all of them, or what
- * only the first or last is; windows are looked at as one (cells/model_stream.h). */
+/* A sequence in parts gives other results than as a whole where it reads what only the first or
+ * last is; what steps read beside their own, and attend to, is looked at as one
+ * (cells/model_stream.h). */
 static enum base_status check_source(const struct cell_type *reader,
                                      const struct cell_source *source, struct base_error *error)
 {
     if (source->kind == CELL_SOURCE_FIRST) {
         return refuse(reader, "reads the first step, which may be in an earlier request", error);
     }
-    if (source->kind == CELL_SOURCE_MEMORY) {
-        return refuse(reader, "reads all steps, of which some may be in other requests", error);
-    }
     if (source->kind == CELL_SOURCE_JOIN) {
         return refuse(
             reader, "reads steps that are joined to others, which may be in other requests", error);
-    }
-    if (source->kind == CELL_SOURCE_NUMBER) {
-        return refuse(reader, "reads the number of the step, which begins anew in each request",
-                      error);
     }
     return BASE_OK;
 }
@@ -351,7 +345,8 @@ static enum base_status add_stream(struct cell_model *model, struct base_error *
     return add_made(model, &tensor, (struct cell_source){.kind = CELL_SOURCE_COUNT}, error);
 }
 
-static enum base_status add_recurrent(struct cell_model *model, struct base_error *error)
+static enum base_status add_recurrent(struct cell_model *model, uint32_t steps_max,
+                                      struct base_error *error)
 {
     bool is_recurrent = false;
     bool ends[CELL_STAGES_MAX] = {false};
@@ -361,11 +356,12 @@ static enum base_status add_recurrent(struct cell_model *model, struct base_erro
         is_recurrent = is_recurrent || is_decoder || model->stages[s].kind == CELL_STAGE_CHAIN;
     }
     BASE_TRY(check_outputs(model, error));
-    BASE_TRY(model->n_states > 0 ? BASE_OK : cell__stream_find(model, error));
-    if (!is_recurrent && model->n_histories == 0) {
-        return base_fail(error, BASE_INVALID_ARGUMENT,
-                         "states: recurrent, and the model has no recurrent layer and reads no "
-                         "earlier steps");
+    BASE_TRY(model->n_states > 0 ? BASE_OK : cell__stream_find(model, steps_max, error));
+    if (!is_recurrent && model->n_histories == 0 && !model->stream.counts) {
+        return base_fail(
+            error, BASE_INVALID_ARGUMENT,
+            "states: recurrent, and the model has no recurrent layer, reads no earlier "
+            "steps and counts none");
     }
     for (uint32_t s = 0; s < model->n_stages; s++) {
         const bool is_chain = model->stages[s].kind == CELL_STAGE_CHAIN;
@@ -430,7 +426,7 @@ enum base_status cell_model_keep_states(struct cell_model *model,
     for (uint32_t i = 0; i < kept->n; i++) {
         BASE_TRY(add_pair(model, &kept->items[i], error));
     }
-    BASE_TRY(kept->recurrent ? add_recurrent(model, error) : BASE_OK);
+    BASE_TRY(kept->recurrent ? add_recurrent(model, kept->steps_max, error) : BASE_OK);
     if (!model->labels.is_on || model->n_states == 0) {
         return BASE_OK;
     }

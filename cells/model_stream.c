@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "base/divide.h"
+#include "cells/model_attend.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -58,18 +59,38 @@ static int64_t length_of(const struct cell_model *model, uint32_t sequence, int6
     return given;
 }
 
-static int64_t steps_of_source(const struct cell_source *source, int64_t given,
-                               const int64_t *steps)
+/* What an input reads for step t of its stage: of an INPUT or an EACH the steps from t * stride +
+ * first up to t * stride + last. */
+struct reading {
+    const struct cell_source *of;
+    int64_t stride, first, last;
+};
+
+/* false: it is no steps. */
+static bool find_reading(const struct cell_model *model, uint32_t stage, uint32_t input,
+                         struct reading *out)
 {
-    return source->kind == CELL_SOURCE_INPUT ? given : steps[source->stage];
+    const struct cell_source *source = &model->stages[stage].inputs[input];
+    if (source->kind == CELL_SOURCE_MEMORY) {
+        const struct cell_attended *attended = &model->stream.attends[stage];
+        *out = (struct reading){.of = &model->memories[source->index].sources[0],
+                                .stride = 1,
+                                .first = attended->from,
+                                .last = attended->to};
+        return attended->is_on;
+    }
+    *out = (struct reading){.of = source, .stride = 1};
+    if (source->count > 0) {
+        out->stride = source->stride;
+        out->first = source->offset;
+        out->last = source->offset + (int64_t)source->count - 1;
+    }
+    return has_steps(model, source);
 }
 
-/* Steps of a stage all of whose windows over the source end with what is there of it. */
-static int64_t reach_of(const struct cell_source *source, int64_t there)
+static int64_t steps_there(const struct reading *reading, int64_t given, const int64_t *steps)
 {
-    const bool is_window = source->count > 0;
-    const int64_t behind = is_window ? source->offset + (int64_t)source->count : 1;
-    return floor_div(there - behind, is_window ? source->stride : 1) + 1;
+    return reading->of->kind == CELL_SOURCE_INPUT ? given : steps[reading->of->stage];
 }
 
 void cell_stream_steps(const struct cell_model *model, int64_t given, bool is_end,
@@ -82,9 +103,10 @@ void cell_stream_steps(const struct cell_model *model, int64_t given, bool is_en
         const bool has_some = has_begun && is_timed(stage);
         steps[s] = has_some ? length_of(model, stage->sequence, given) : 0;
         for (uint32_t i = 0; i < stage->type->def.n_inputs && steps[s] > 0 && !is_end; i++) {
-            const struct cell_source *source = &stage->inputs[i];
-            if (has_steps(model, source)) {
-                const int64_t reach = reach_of(source, steps_of_source(source, given, steps));
+            struct reading reading;
+            if (find_reading(model, s, i, &reading)) {
+                const int64_t there = steps_there(&reading, given, steps);
+                const int64_t reach = floor_div(there - reading.last - 1, reading.stride) + 1;
                 steps[s] = reach < 0 ? 0 : reach < steps[s] ? reach : steps[s];
             }
         }
@@ -100,6 +122,17 @@ uint32_t cell_stream_unmet(const struct cell_model *model, int64_t given)
         const bool is_few = steps < INT32_MAX && source < INT32_MAX &&
                             !cell_sequence_is_met(sequence, (uint32_t)source, (uint32_t)steps);
         if (is_few || (sequence->multiple > 0 && steps % sequence->multiple != 0)) {
+            return q;
+        }
+    }
+    return CELL_SEQUENCES_MAX;
+}
+
+uint32_t cell_stream_over(const struct cell_model *model, int64_t given)
+{
+    for (uint32_t q = 0; q < model->n_sequences; q++) {
+        const uint32_t most = model->sequences[q].steps_max;
+        if (most > 0 && length_of(model, q, given) > (int64_t)most) {
             return q;
         }
     }
@@ -192,6 +225,74 @@ static enum base_status check_window(const struct cell_model *model, uint32_t st
                   error);
 }
 
+/* Rows that a stage attends to are those of one source. */
+static enum base_status check_memory(const struct cell_model *model, uint32_t stage, uint32_t input,
+                                     struct base_error *error)
+{
+    const struct cell_memory *memory = &model->memories[model->stages[stage].inputs[input].index];
+    if (!is_timed(&model->stages[stage]) || !has_steps(model, &memory->sources[0])) {
+        return refuse(model, stage, "reads all steps, of which some may be in other requests",
+                      error);
+    }
+    return memory->pieces == 1
+               ? BASE_OK
+               : refuse(model, stage, "attends to what several cells make, side by side", error);
+}
+
+/* Rows of the table of positions of either sequence, which are equally long; 0: none has one. */
+static int64_t positions_of(const struct cell_model *model, uint32_t a, uint32_t b)
+{
+    const uint32_t of_a = model->sequences[a].steps_max;
+    const uint32_t of_b = model->sequences[b].steps_max;
+    return of_a == 0 || (of_b > 0 && of_b < of_a) ? of_b : of_a;
+}
+
+/* Who attends to all earlier steps needs a bound for them: a table of positions, or that of the
+ * session's steps. */
+static enum base_status bound_attended(struct cell_model *model, uint32_t stage, uint32_t input,
+                                       uint32_t steps_max, struct base_error *error)
+{
+    const struct cell_stage *of = &model->stages[stage];
+    const uint32_t memory = model->memories[of->inputs[input].index].sequence;
+    struct cell_attended *attended = &model->stream.attends[stage];
+    int64_t most = positions_of(model, of->sequence, memory);
+    if (attended->from != CELL_ATTENDED_ALL) {
+        return BASE_OK;
+    }
+    if (most == 0 && steps_max == 0) {
+        return refuse(model, stage,
+                      "attends to all earlier steps, however many: max-sequence-length, or a mask "
+                      "that leaves the last of them, would bound what a session keeps",
+                      error);
+    }
+    if (most == 0) {
+        model->stream.steps_max = steps_max;
+        most = length_of(model, of->sequence, steps_max);
+    }
+    attended->from = most > 0 ? 1 - most : 0;
+    return BASE_OK;
+}
+
+static enum base_status find_attended(struct cell_model *model, uint32_t steps_max,
+                                      struct base_error *error)
+{
+    for (uint32_t s = 0; s < model->n_stages; s++) {
+        const struct cell_stage *stage = &model->stages[s];
+        if (stage->kind == CELL_STAGE_DECODER) {
+            continue; // its own affair
+        }
+        const char *why = cell__attend_find(model, s, &model->stream.attends[s]);
+        BASE_TRY(why == NULL ? BASE_OK : refuse(model, s, why, error));
+        for (uint32_t i = 0; i < stage->type->def.n_inputs; i++) {
+            if (stage->inputs[i].kind == CELL_SOURCE_MEMORY) {
+                BASE_TRY(check_memory(model, s, i, error));
+                BASE_TRY(bound_attended(model, s, i, steps_max, error));
+            }
+        }
+    }
+    return BASE_OK;
+}
+
 static enum base_status check_windows(const struct cell_model *model, struct base_error *error)
 {
     for (uint32_t s = 0; s < model->n_stages; s++) {
@@ -230,9 +331,9 @@ static bool describe(const struct cell_model *model, const struct cell_source *s
 static enum base_status keep(struct cell_model *model, uint32_t stage, uint32_t input,
                              int64_t steps, struct base_error *error)
 {
-    const struct cell_source *source = &model->stages[stage].inputs[input];
+    struct reading reading;
     struct cell_history found;
-    if (!describe(model, source, &found)) {
+    if (!find_reading(model, stage, input, &reading) || !describe(model, reading.of, &found)) {
         return refuse(model, stage, "reads earlier steps of numbers that nobody could check",
                       error);
     }
@@ -242,7 +343,7 @@ static enum base_status keep(struct cell_model *model, uint32_t stage, uint32_t 
     found.steps = (uint32_t)steps;
     for (uint32_t n = 0; n < model->n_histories; n++) {
         struct cell_history *other = &model->histories[n];
-        if (cell_model_history(model, source) == other) {
+        if (cell_model_history(model, reading.of) == other) {
             other->steps = found.steps > other->steps ? found.steps : other->steps;
             return BASE_OK;
         }
@@ -265,6 +366,14 @@ static void note_answered(struct cell_model *model, const struct cell_source *so
     }
 }
 
+/* What a decoder reads. */
+static void note_memory(struct cell_model *model, const struct cell_memory *memory)
+{
+    for (uint32_t p = 0; p < memory->pieces; p++) {
+        note_answered(model, &memory->sources[p]);
+    }
+}
+
 /* What is answered step by step, and what a decoder reads. */
 static void find_answered(struct cell_model *model)
 {
@@ -273,9 +382,14 @@ static void find_answered(struct cell_model *model)
             note_answered(model, &model->output_sources[o][p]);
         }
     }
-    for (uint32_t m = 0; m < model->n_memories; m++) {
-        for (uint32_t p = 0; p < model->memories[m].pieces; p++) {
-            note_answered(model, &model->memories[m].sources[p]);
+    for (uint32_t s = 0; s < model->n_stages; s++) {
+        const struct cell_stage *stage = &model->stages[s];
+        for (uint32_t i = 0; i < stage->type->def.n_inputs; i++) {
+            const bool is_decoders =
+                stage->kind == CELL_STAGE_DECODER && stage->inputs[i].kind == CELL_SOURCE_MEMORY;
+            if (is_decoders) {
+                note_memory(model, &model->memories[stage->inputs[i].index]);
+            }
         }
     }
 }
@@ -284,7 +398,7 @@ static void find_answered(struct cell_model *model)
 struct lags {
     int64_t most[CELL_STAGES_MAX][CELL_INPUTS_MAX];
     bool is_alone[CELL_STAGES_MAX]; /* it is answered at other times than others of its sequence */
-    bool differs[CELL_STAGES_MAX];  /* from how many steps the session has had */
+    bool counts;                    /* how many steps the session has had matters */
 };
 
 static void measure(const struct cell_model *model, int64_t given, const int64_t *steps,
@@ -296,16 +410,16 @@ static void measure(const struct cell_model *model, int64_t given, const int64_t
             continue;
         }
         for (uint32_t i = 0; i < stage->type->def.n_inputs; i++) {
-            const struct cell_source *source = &stage->inputs[i];
-            if (has_steps(model, source)) {
-                const bool is_window = source->count > 0;
-                const int64_t first =
-                    is_window ? steps[s] * source->stride + source->offset : steps[s];
-                const int64_t lag = steps_of_source(source, given, steps) - first;
+            struct reading reading;
+            if (find_reading(model, s, i, &reading)) {
+                const int64_t first = steps[s] * reading.stride + reading.first;
+                const int64_t lag = steps_there(&reading, given, steps) - first;
                 lags->most[s][i] = lag > lags->most[s][i] ? lag : lags->most[s][i];
             }
+            lags->counts = lags->counts || stage->inputs[i].kind == CELL_SOURCE_NUMBER ||
+                           model->stream.attends[s].is_on;
         }
-        lags->differs[s] = lags->differs[s] || steps[s] != given;
+        lags->counts = lags->counts || steps[s] != given;
     }
     for (uint32_t s = 0; s < model->n_stages; s++) {
         for (uint32_t other = 0; other < s && model->stream.is_answered[s]; other++) {
@@ -383,6 +497,10 @@ static enum base_status keep_all(struct cell_model *model, const struct lags *la
             if (lags->most[s][i] <= 0) {
                 continue;
             }
+            BASE_TRY(keep(model, s, i, lags->most[s][i], error));
+            if (source->kind == CELL_SOURCE_MEMORY) {
+                continue; // nothing beyond the ends is read
+            }
             if (source->count == 0) { // its own step, of what is further than it is
                 source->count = 1;
                 source->stride = 1;
@@ -390,13 +508,13 @@ static enum base_status keep_all(struct cell_model *model, const struct lags *la
             }
             model->reach =
                 lags->most[s][i] > model->reach ? (uint32_t)lags->most[s][i] : model->reach;
-            BASE_TRY(keep(model, s, i, lags->most[s][i], error));
         }
     }
     return BASE_OK;
 }
 
-/* Whether some steps are others than the request's, or are read beside a stage's own. */
+/* Whether some steps are others than the request's, or are read beside a stage's own, or counted.
+ */
 static bool has_others(const struct cell_model *model)
 {
     bool has = false;
@@ -404,13 +522,18 @@ static bool has_others(const struct cell_model *model)
         const struct cell_stage *stage = &model->stages[s];
         has = has || (is_timed(stage) && model->sequences[stage->sequence].stride > 0);
         for (uint32_t i = 0; i < model->stages[s].type->def.n_inputs; i++) {
-            has = has || cell__stream_is_window(&model->stages[s].inputs[i]);
+            const struct cell_source *source = &model->stages[s].inputs[i];
+            const bool is_memory =
+                source->kind == CELL_SOURCE_MEMORY && stage->kind != CELL_STAGE_DECODER;
+            has = has || is_memory || source->kind == CELL_SOURCE_NUMBER ||
+                  cell__stream_is_window(source);
         }
     }
     return has;
 }
 
-enum base_status cell__stream_find(struct cell_model *model, struct base_error *error)
+enum base_status cell__stream_find(struct cell_model *model, uint32_t steps_max,
+                                   struct base_error *error)
 {
     struct lags lags;
     uint64_t period = 1;
@@ -418,6 +541,7 @@ enum base_status cell__stream_find(struct cell_model *model, struct base_error *
         return BASE_OK;
     }
     BASE_TRY(check_windows(model, error));
+    BASE_TRY(find_attended(model, steps_max, error));
     BASE_TRY(find_base(model, &period, error));
     find_answered(model);
     if (!try_all(model, period, &lags)) {
@@ -436,8 +560,7 @@ enum base_status cell__stream_find(struct cell_model *model, struct base_error *
     note_lasts(model);
     BASE_TRY(keep_all(model, &lags, error));
     model->stream.is_on = true;
-    for (uint32_t s = 0; s < model->n_stages; s++) {
-        model->stream.counts = model->stream.counts || lags.differs[s];
-    }
+    // Of strides the first steps may be as many as the request's, and later ones not.
+    model->stream.counts = lags.counts || period > 1;
     return BASE_OK;
 }

@@ -14,7 +14,8 @@
 /* X as in config/options.h. */
 #define CFG_MODEL_OPTIONS(X)                                                                       \
     X(COUNT, max_sequence_length, "0", 0, 1 << 24, "N", LIMITS, ALL,                               \
-      "Steps of the longest sequence; 0 = as the server's option of this name.")                   \
+      "Steps of the longest sequence; 0 = as the server's option of this name. Where a session's " \
+      "steps attend to all before them, of all its requests together.")                            \
     X(WORD, weights, "fp32", 0, 0, "fp32|bf16|int8", DEVICES, ALL,                                 \
       "How recurrent weights are held, and what they multiply is rounded: fewer bits are faster, " \
       "and less exact.")                                                                           \
@@ -71,7 +72,7 @@
     X(STATES, states, "", 0, 0, "INPUT=OUTPUT,..", LIMITS, ALL,                                    \
       "What goes from one request of a session to the next, and no client sends: INPUT is what "   \
       "OUTPUT was; recurrent: the states of recurrent layers, and the steps that convolutions "    \
-      "read.")                                                                                     \
+      "read and that others attend to.")                                                           \
     X(ID, text_start, "none", 0, INT32_MAX, "ID", LIMITS, ALL,                                     \
       "The id before those of each text that clients send.")                                       \
     X(ID, text_end, "none", 0, INT32_MAX, "ID", LIMITS, ALL,                                       \

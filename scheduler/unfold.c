@@ -100,6 +100,50 @@ static sched_value_id value_of(struct sched__unfolding *u, const struct cell_sou
     return *value;
 }
 
+/* In a session: where all ends that a stage attends to. Keys may be further than values are, and
+ * both have to be as many. */
+static int64_t end_of_attended(const struct sched__unfolding *u, const struct cell_stage *stage)
+{
+    const struct cell_model *model = u->sequences->model;
+    int64_t end = INT64_MAX;
+    for (uint32_t i = 0; i < stage->type->def.n_inputs; i++) {
+        if (stage->inputs[i].kind == CELL_SOURCE_MEMORY) {
+            const struct cell_source *source = &model->memories[stage->inputs[i].index].sources[0];
+            const int64_t there = sched__steps_before(u, source) + sched__steps_there(u, source);
+            end = there < end ? there : end;
+        }
+    }
+    return end;
+}
+
+/* In a session: of what a stage attends to, the rows from the earliest on that one of its steps
+ * needs. */
+static void bind_attended(struct sched__unfolding *u, uint32_t s, uint32_t input)
+{
+    const struct cell_model *model = u->sequences->model;
+    const struct cell_source *part = &model->stages[s].inputs[input];
+    const struct cell_source *source = &model->memories[part->index].sources[0];
+    const sched_node_id node = sched__node_of(u, s);
+    size_t stride = 0;
+    const uint8_t *rows = source->kind == CELL_SOURCE_INPUT
+                              ? sched__padded_of(u, source, &stride)
+                              : sched__spill_of(u, source->stage, source->index, &stride);
+    if (rows == NULL) {
+        return;
+    }
+    if (source->kind == CELL_SOURCE_EACH && sched__node_of(u, source->stage) != SCHED_NONE) {
+        sched_builder_after(&u->builder, node, sched__node_of(u, source->stage));
+    }
+    const int64_t first = sched__first_attended(u, &model->stages[s]);
+    const int64_t earlier = sched__steps_before(u, source) - first;
+    const int64_t steps = end_of_attended(u, &model->stages[s]) - first;
+    base_assert(earlier >= 0 && steps > 0 && steps <= UINT32_MAX);
+    sched_builder_input_rows(&u->builder, node, input,
+                             rows - earlier * (int64_t)stride +
+                                 (size_t)part->offset * sizeof(float),
+                             (int64_t)stride, (uint32_t)steps);
+}
+
 /* What a cell attends to; of a sequence without steps nothing. */
 static void bind_memory(struct sched__unfolding *u, const struct cell_source *part,
                         sched_node_id node, uint32_t input)
@@ -187,11 +231,8 @@ static int64_t steps_behind(const struct sched__unfolding *u, uint32_t s,
     if (stream == NULL || stage->kind == CELL_STAGE_ONCE) {
         return 0;
     }
-    const int64_t read =
-        source->kind == CELL_SOURCE_INPUT
-            ? stream->given_before[u->own->row]
-            : stream->taken_before[sched__place_of(u, &model->stages[source->stage])];
-    return stream->taken_before[sched__place_of(u, stage)] * source->stride - read;
+    return stream->taken_before[sched__place_of(u, stage)] * source->stride -
+           sched__steps_before(u, source);
 }
 
 /* What has no steps itself reads some of a number that the model states. Of rows that are parted,
@@ -244,7 +285,10 @@ static void bind_window(struct sched__unfolding *u, uint32_t s, uint32_t input)
 static void bind_numbers(struct sched__unfolding *u, const struct cell_stage *stage,
                          sched_node_id node, uint32_t input)
 {
-    const int64_t *numbers = sched__numbers_of(u, stage->sequence);
+    const bool of_attended = stage->inputs[input].index == CELL_NUMBER_ATTENDED;
+    const int64_t *numbers = u->sequences->stream == NULL
+                                 ? sched__numbers_of(u, stage->sequence)
+                                 : sched__numbers_in(u, stage, of_attended);
     if (numbers != NULL) {
         const struct cell_ref rows = sched__rows_for(stage, (const uint8_t *)numbers,
                                                      sizeof(*numbers), sched__steps_of(u, stage));
@@ -272,7 +316,11 @@ static void bind_input(struct sched__unfolding *u, uint32_t s, uint32_t input)
     const struct cell_stage *stage = &model->stages[s];
     const sched_node_id node = sched__node_of(u, s);
     if (source->kind == CELL_SOURCE_MEMORY) {
-        bind_memory(u, source, node, input);
+        if (u->sequences->stream != NULL && stage->kind != CELL_STAGE_DECODER) {
+            bind_attended(u, s, input);
+        } else {
+            bind_memory(u, source, node, input);
+        }
         return;
     }
     if (source->kind == CELL_SOURCE_NUMBER) {

@@ -76,6 +76,23 @@ uint32_t sched__steps_there(const struct sched__unfolding *u, const struct cell_
                                              : sched__steps_of(u, &model->stages[source->stage]);
 }
 
+int64_t sched__steps_before(const struct sched__unfolding *u, const struct cell_source *source)
+{
+    const struct cell_model *model = u->sequences->model;
+    const struct sched_stream *stream = u->sequences->stream;
+    return source->kind == CELL_SOURCE_INPUT
+               ? stream->given_before[u->own->row]
+               : stream->taken_before[sched__place_of(u, &model->stages[source->stage])];
+}
+
+int64_t sched__first_attended(const struct sched__unfolding *u, const struct cell_stage *stage)
+{
+    const struct cell_model *model = u->sequences->model;
+    const int64_t from = model->stream.attends[stage - model->stages].from;
+    const int64_t first = u->sequences->stream->taken_before[sched__place_of(u, stage)] + from;
+    return first > 0 ? first : 0;
+}
+
 void sched__keep_rows(struct sched__unfolding *u)
 {
     const struct cell_model *model = u->sequences->model;
@@ -309,5 +326,19 @@ const int64_t *sched__numbers_of(struct sched__unfolding *u, uint32_t sequence)
     }
     u->status = numbers == NULL ? BASE_RESOURCE_EXHAUSTED : u->status;
     u->numbers[sequence] = numbers;
+    return numbers;
+}
+
+const int64_t *sched__numbers_in(struct sched__unfolding *u, const struct cell_stage *stage,
+                                 bool of_attended)
+{
+    const int64_t before = u->sequences->stream->taken_before[sched__place_of(u, stage)];
+    const int64_t first = before - (of_attended ? sched__first_attended(u, stage) : 0);
+    const uint32_t steps = sched__steps_of(u, stage);
+    int64_t *numbers = base_arena_array(u->arena, steps, sizeof(*numbers));
+    for (uint32_t t = 0; numbers != NULL && t < steps; t++) {
+        numbers[t] = first + t;
+    }
+    u->status = numbers == NULL ? BASE_RESOURCE_EXHAUSTED : u->status;
     return numbers;
 }

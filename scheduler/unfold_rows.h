@@ -112,6 +112,10 @@ const uint8_t *sched__padded_of(struct sched__unfolding *u, const struct cell_so
 uint32_t sched__sequence_of(const struct cell_model *model, const struct cell_source *source);
 /* Steps of what is read, for the row at work. */
 uint32_t sched__steps_there(const struct sched__unfolding *u, const struct cell_source *source);
+/* In a session: steps of it in the requests before; and of what a stage attends to the first that
+ * one of the stage's steps in this request needs. */
+int64_t sched__steps_before(const struct sched__unfolding *u, const struct cell_source *source);
+int64_t sched__first_attended(const struct sched__unfolding *u, const struct cell_stage *stage);
 /* What a session has of these rows; NULL: nothing, or the request is of none. */
 const struct cell_history *sched__history_of(const struct sched__unfolding *u,
                                              const struct cell_source *source);
@@ -123,5 +127,9 @@ uint8_t *sched__join_of(struct sched__unfolding *u, uint32_t number, size_t *str
  * read.
  */
 const int64_t *sched__numbers_of(struct sched__unfolding *u, uint32_t sequence);
+/* In a session: those of the stage's steps in this request, of the row at work; of_attended: as
+ * CELL_NUMBER_ATTENDED. */
+const int64_t *sched__numbers_in(struct sched__unfolding *u, const struct cell_stage *stage,
+                                 bool of_attended);
 
 #endif

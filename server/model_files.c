@@ -114,7 +114,10 @@ static enum base_status keep_states(struct cell_registry *registry,
                                     struct cell_model **model, struct base_error *error)
 {
     struct cell_kept_state items[CFG_STATES_MAX];
-    const struct cell_kept_states kept = {config->states.recurrent, config->states.count, items};
+    const struct cell_kept_states kept = {.recurrent = config->states.recurrent,
+                                          .n = config->states.count,
+                                          .items = items,
+                                          .steps_max = config->max_sequence_length};
     for (uint32_t i = 0; i < kept.n; i++) {
         items[i] =
             (struct cell_kept_state){config->states.items[i].input, config->states.items[i].output};

@@ -361,6 +361,28 @@ static enum base_status check_end(const struct sched_sequences *sequences, uint3
                          : "of which the model's strides and windows leave none");
 }
 
+/* That row r's sequence, which has had so many steps, is no longer than what the model looks up in
+ * tables, or attends to. */
+static enum base_status check_length(const struct sched_sequences *sequences, uint32_t r,
+                                     int64_t steps, struct base_error *error)
+{
+    const struct cell_model *model = sequences->model;
+    const uint32_t over = cell_stream_over(model, steps);
+    if (over < CELL_SEQUENCES_MAX) {
+        return base_fail(error, BASE_INVALID_ARGUMENT,
+                         "the session has %" PRId64
+                         " steps of row %u, where the model has a table of positions of %u",
+                         steps, r, model->sequences[over].steps_max);
+    }
+    if (model->stream.steps_max > 0 && steps > (int64_t)model->stream.steps_max) {
+        return base_fail(error, BASE_INVALID_ARGUMENT,
+                         "the session has %" PRId64
+                         " steps of row %u, at most %u, all of which the model attends to",
+                         steps, r, model->stream.steps_max);
+    }
+    return BASE_OK;
+}
+
 /* What the stages take of row r. is_empty: of a request that brings no row any step. */
 static enum base_status take_row(const struct sched_sequences *sequences, uint32_t r, bool is_empty,
                                  const struct sched_stream *stream, struct base_error *error)
@@ -373,6 +395,7 @@ static enum base_status take_row(const struct sched_sequences *sequences, uint32
     if (stream->is_end && model->stream.counts) { // else any number of steps is a whole
         BASE_TRY(check_end(sequences, r, had + given, error));
     }
+    BASE_TRY(check_length(sequences, r, had + given, error));
     cell_stream_steps(model, had, false, before);
     cell_stream_steps(model, had + given, stream->is_end, after);
     for (uint32_t s = 0; s < model->n_stages; s++) {

@@ -59,7 +59,7 @@ static enum base_status source_of_row(struct cell__plans *plans, uint32_t r,
             "the model computes with integers of the request that are to be the number "
             "of a step");
     case CELL__ROW_NUMBER:
-        *out = (struct cell_source){.kind = CELL_SOURCE_NUMBER};
+        *out = (struct cell_source){.kind = CELL_SOURCE_NUMBER, .index = row->part};
         return BASE_OK;
     case CELL__ROW_STEP:
         return source_of_step(plans, CELL_SOURCE_EACH, row, out);

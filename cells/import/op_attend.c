@@ -653,6 +653,7 @@ static enum base_status bounds_of(struct scores *s, uint32_t query, uint32_t *ou
         return cell__refuse(im, "a mask that leaves a step without the one of its own number");
     }
     BASE_TRY(cell__row_number_of_step(im, cell__only_sequence(times), &cast.operands[0]));
+    im->rows[cast.operands[0]].part = CELL_NUMBER_ATTENDED;
     BASE_TRY(cell__row_op(im, &cast, (struct cell_value){CELL_F32, 1}, &number));
     BASE_TRY(bound_of(im, number, s->first, &bounds[0]));
     BASE_TRY(bound_of(im, number, s->last + 1, &bounds[1]));

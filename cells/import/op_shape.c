@@ -259,24 +259,28 @@ enum base_status cell__infer_where(struct cell__import *im, struct cell__node *n
     return BASE_OK;
 }
 
-/* The axis of which a Range has the numbers, one for each step from the first on, or NULL. */
-static const struct cell__axis *
-numbered_axis(struct cell__import *im, const struct cell__node *node, struct cell__sym *limit)
+/* Whether a Range has numbers of an axis, one for each step from the first on; of which. */
+static bool numbered_axis(struct cell__import *im, const struct cell__node *node,
+                          struct cell__axis *out)
 {
+    struct cell__sym length;
     for (uint32_t i = 0; i < 3; i++) {
         const struct cell__value *bound = cell__input(im, node, i);
         if (bound->dtype == CELL__F32 || cell__dtype_bytes(bound->dtype) == 1 ||
             bound->tensor.count != 1) {
-            return NULL;
+            return false;
         }
     }
     const struct cell__sym start = cell__tensor_sym(&cell__input(im, node, 0)->tensor, 0);
     const struct cell__sym step = cell__tensor_sym(&cell__input(im, node, 2)->tensor, 0);
-    *limit = cell__tensor_sym(&cell__input(im, node, 1)->tensor, 0);
-    const bool is_all = cell__sym_is_number(&start) && cell__sym_is_number(&step) &&
-                        step.add == 1 && limit->add == start.add && limit->factor == 1 &&
-                        limit->axis.n == 1;
-    return is_all ? &limit->axis : NULL;
+    const struct cell__sym limit = cell__tensor_sym(&cell__input(im, node, 1)->tensor, 0);
+    if (!cell__sym_is_number(&start) || !cell__sym_is_number(&step) || step.add != 1 ||
+        !cell__sym_compute(im, '-', &limit, &start, &length)) {
+        return false;
+    }
+    cell__axis_settle(im, &length); // of what strides leave, one more is a number of steps itself
+    *out = length.axis;
+    return length.add == 0 && length.factor == 1 && length.axis.n == 1;
 }
 
 /* The numbers of all steps of a sequence: what masks compare with its length. */
@@ -310,11 +314,9 @@ enum base_status cell__lower_range(struct cell__import *im, struct cell__node *n
 enum base_status cell__infer_range(struct cell__import *im, struct cell__node *node)
 {
     int64_t bounds[3] = {0, 0, 0}; // start, limit, step
-    struct cell__sym limit;
+    struct cell__shape shape = {.rank = 1};
     BASE_TRY(all_const(im, node));
-    const struct cell__axis *numbered = numbered_axis(im, node, &limit);
-    if (numbered != NULL) {
-        const struct cell__shape shape = {.rank = 1, .axes = {*numbered}};
+    if (numbered_axis(im, node, &shape.axes[0])) {
         cell__set_rows(im, node, 0, cell__input(im, node, 1)->dtype, &shape);
         return BASE_OK;
     }

@@ -305,15 +305,49 @@ static enum base_status set_part_roles(struct cell__import *im)
     return im->feeds_back ? set_source_roles(im) : BASE_OK;
 }
 
+/* Whether the node's windows go along the atom, or along what others have left of it. */
+static bool has_windows_along(struct cell__import *im, const struct cell__node *node, uint32_t root)
+{
+    const struct cell__value *in = node->n_inputs > 0 ? cell__input(im, node, 0) : NULL;
+    bool has = false;
+    for (uint32_t k = 2; is_window(node) && in->kind == CELL__ROWS && k < in->shape.rank; k++) {
+        for (uint32_t i = 0; i < in->shape.axes[k].n; i++) {
+            const uint32_t atom = cell__atom_root(im, in->shape.axes[k].atoms[i]);
+            has = has || atom == root || cell__atom_follows(im, &im->atoms[atom], root);
+        }
+    }
+    return has;
+}
+
+/* Whether an axis is steps by what is done with it: windows go along it, or each of them meets all
+ * of them, as attention has it. */
+static bool is_steps_by_use(struct cell__import *im, const struct cell__axis *axis)
+{
+    bool is = false;
+    if (axis->n != 1) {
+        return false;
+    }
+    for (uint32_t n = 0; n < im->n_nodes && !is; n++) {
+        is = im->nodes[n].is_needed && !im->nodes[n].is_folded &&
+             has_windows_along(im, &im->nodes[n], cell__atom_root(im, axis->atoms[0]));
+    }
+    for (uint32_t a = 0; a < im->n_atoms && !is; a++) {
+        const struct cell__axis other = {.n = 1, .atoms = {a}};
+        is = cell__axis_is_mirror(im, &other, axis);
+    }
+    return is;
+}
+
 /* Of a model without a recurrent node, such as one step of a cell in small operators whose state
- * the client keeps: rows stand on the first axis of the first input, if a request chooses how many.
- */
+ * the client keeps: rows stand on the first axis of the first input, if a request chooses how many;
+ * or on the second one, where the first is steps. */
 static enum base_status set_row_roles(struct cell__import *im, uint32_t *batch)
 {
     for (uint32_t i = 0; i < im->n_inputs; i++) {
         const struct cell__shape *shape = &im->values[im->inputs[i]].shape;
         if (shape->rank > 0) {
-            return cell__axis_size(im, &shape->axes[0]) < 0 ? set_batch(im, &shape->axes[0], batch)
+            const uint32_t k = shape->rank > 1 && is_steps_by_use(im, &shape->axes[0]) ? 1 : 0;
+            return cell__axis_size(im, &shape->axes[k]) < 0 ? set_batch(im, &shape->axes[k], batch)
                                                             : BASE_OK;
         }
     }

@@ -217,13 +217,9 @@ static const double *read_row(const struct replay *replay, const struct cell_sou
         return &replay->start;
     case CELL_SOURCE_TAKEN:
         return &replay->taken[b];
-    case CELL_SOURCE_NUMBER: {
-        static double number;
-        number = (double)t;
-        return &number;
-    }
-    case CELL_SOURCE_JOIN:  // see read_source()
-    case CELL_SOURCE_COUNT: // see copy_row()
+    case CELL_SOURCE_NUMBER: // see number_of()
+    case CELL_SOURCE_JOIN:   // see read_source()
+    case CELL_SOURCE_COUNT:  // see copy_row()
     case CELL_SOURCE_KEPT:
     case CELL_SOURCE_MEMORY:
         return NULL; // see set_memories()
@@ -285,6 +281,12 @@ static const double *read_history(const struct replay *replay, const struct cell
                            (size_t)(row * (int64_t)history->steps + place) * history->width;
 }
 
+/* Of a request of a session: steps of an INPUT or an EACH in those before. */
+static int64_t steps_before(const struct replay *replay, const struct cell_source *source)
+{
+    return source->kind == CELL_SOURCE_INPUT ? replay->given_before : replay->before[source->stage];
+}
+
 /* The rows of a window, zeros beyond the ends, to the oracle's value. */
 static void set_window(const struct replay *replay, const struct cell_stage *stage, uint32_t input,
                        int64_t b, int64_t t, struct oracle *oracle)
@@ -296,9 +298,7 @@ static void set_window(const struct replay *replay, const struct cell_stage *sta
     ck_assert(!source->is_from_end || first >= 0);
     if (replay->is_part && stage->kind != CELL_STAGE_ONCE) {
         const int64_t own = replay->before[stage - replay->model->stages];
-        first += own * source->stride - (source->kind == CELL_SOURCE_INPUT
-                                             ? replay->given_before
-                                             : replay->before[source->stage]);
+        first += own * source->stride - steps_before(replay, source);
     }
     if (source->by > 0) {
         const struct replay_tensor *tensor = &replay->inputs[source->by - 1];
@@ -363,10 +363,28 @@ static bool has_ended(const struct replay *replay, const struct cell_stage *stag
            oracle->values[value][0] == (double)decoder->end.id;
 }
 
-/* All rows of what a stage attends to; the copies are the oracle's user's to free. */
-static void set_memories(const struct replay *replay, const struct cell_stage *stage, int64_t b,
-                         struct oracle *oracle, double *copies[CELL_INPUTS_MAX])
+/* Of a request of a session: the first step that one of the stage's attends to, of the session. */
+static int64_t first_attended(const struct replay *replay, uint32_t s)
 {
+    const struct cell_attended *attended = &replay->model->stream.attends[s];
+    const int64_t first = attended->is_on ? replay->before[s] + attended->from : 0;
+    return first > 0 ? first : 0;
+}
+
+/* The number of step t, as the source counts. */
+static double number_of(const struct replay *replay, uint32_t s, const struct cell_source *source,
+                        int64_t t)
+{
+    const bool of_attended = source->index == CELL_NUMBER_ATTENDED;
+    const int64_t first = of_attended ? first_attended(replay, s) : 0;
+    return (double)(replay->is_part ? replay->before[s] + t - first : t);
+}
+
+/* All rows of what a stage attends to; the copies are the oracle's user's to free. */
+static void set_memories(const struct replay *replay, uint32_t s, int64_t b, struct oracle *oracle,
+                         double *copies[CELL_INPUTS_MAX])
+{
+    const struct cell_stage *stage = &replay->model->stages[s];
     for (uint32_t i = 0; i < stage->type->def.n_inputs; i++) {
         copies[i] = NULL;
         if (stage->inputs[i].kind != CELL_SOURCE_MEMORY) {
@@ -376,14 +394,24 @@ static void set_memories(const struct replay *replay, const struct cell_stage *s
         const struct cell_memory *memory = &replay->model->memories[part->index];
         const uint32_t width = part->count > 0 ? part->count : memory->width;
         const uint32_t piece = memory->width / memory->pieces;
-        const uint32_t n = length_of(replay, b, memory->sequence);
+        const struct cell_source *first = &memory->sources[0];
+        const bool is_part = replay->is_part && stage->kind != CELL_STAGE_DECODER;
+        const int64_t from = is_part ? first_attended(replay, s) - steps_before(replay, first) : 0;
+        const int64_t there = replay->is_part ? steps_there(replay, first, b)
+                                              : length_of(replay, b, memory->sequence);
+        const uint32_t n = (uint32_t)(there - from);
         oracle->n_rows[i] = n;
         copies[i] = numbers((size_t)n * memory->width);
         ck_assert_uint_le((uint32_t)part->offset + width, memory->width);
         for (uint32_t t = 0; t < n; t++) {
             for (uint32_t p = 0; p < memory->pieces; p++) {
-                memcpy(copies[i] + (size_t)t * memory->width + (size_t)p * piece,
-                       read_source(replay, &memory->sources[p], b, t), piece * sizeof(double));
+                const struct cell_source *source = &memory->sources[p];
+                const double *row =
+                    t + from < 0 ? read_history(replay, cell_model_history(replay->model, source),
+                                                b, t + from)
+                                 : read_source(replay, source, b, t + from);
+                memcpy(copies[i] + (size_t)t * memory->width + (size_t)p * piece, row,
+                       piece * sizeof(double));
             }
         }
         for (uint32_t t = 0; t < n; t++) { // a part of each row, behind each other
@@ -402,7 +430,7 @@ static void run_stage(struct replay *replay, uint32_t s, int64_t b)
     struct oracle oracle;
     oracle_init(&oracle, def);
     double *copies[CELL_INPUTS_MAX] = {NULL};
-    set_memories(replay, stage, b, &oracle, copies);
+    set_memories(replay, s, b, &oracle, copies);
     made->steps = steps_of(replay, stage, b);
     made->taken = made->steps;
     for (uint32_t i = 0; i < def->n_states; i++) {
@@ -419,6 +447,9 @@ static void run_stage(struct replay *replay, uint32_t s, int64_t b)
         for (uint32_t i = 0; i < def->n_inputs; i++) {
             if (stage->inputs[i].count > 0 && stage->inputs[i].kind != CELL_SOURCE_MEMORY) {
                 set_window(replay, stage, i, b, t, &oracle);
+            } else if (stage->inputs[i].kind == CELL_SOURCE_NUMBER) {
+                const double number = number_of(replay, s, &stage->inputs[i], t);
+                set_value(&oracle, i, &number);
             } else {
                 set_value(&oracle, i, read_source(replay, &stage->inputs[i], b, t));
             }

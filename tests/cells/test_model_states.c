@@ -42,7 +42,7 @@ static void close_export(void)
 START_TEST(test_pairs_of_tensors)
 {
     const struct cell_kept_state pairs[] = {{"c0", "cn"}, {"h0", "hn"}};
-    const struct cell_kept_states kept = {false, 2, pairs};
+    const struct cell_kept_states kept = {.n = 2, .items = pairs};
     open_export("state_in-ts1.13-op14");
     ck_assert(!model->inputs[1].optional);
     ck_assert_int_eq(cell_model_keep_states(model, &kept, &error), BASE_OK);
@@ -66,7 +66,7 @@ START_TEST(test_pairs_of_some_steps)
         "stream_cached-external2.15-op20", "stream_cached_four-external2.15-op20"};
     const struct cell_kept_state pairs[] = {
         {"first_kept", "first_next"}, {"second_kept", "second_next"}, {"h0", "hn"}};
-    const struct cell_kept_states kept = {false, 3, pairs};
+    const struct cell_kept_states kept = {.n = 3, .items = pairs};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         open_export(names[i]);
         ck_assert_msg(cell_model_keep_states(model, &kept, &error) == BASE_OK, "%s", error.message);
@@ -102,7 +102,8 @@ START_TEST(test_pairs_that_are_none)
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const struct cell_kept_state pairs[] = {cases[i].first, cases[i].second};
-        const struct cell_kept_states kept = {false, cases[i].second.input == NULL ? 1 : 2, pairs};
+        const struct cell_kept_states kept = {.n = cases[i].second.input == NULL ? 1 : 2,
+                                              .items = pairs};
         open_export("state_in-ts1.13-op14");
         ck_assert_int_eq(cell_model_keep_states(model, &kept, &error), BASE_INVALID_ARGUMENT);
         ck_assert_msg(strstr(error.message, cases[i].why) != NULL, "%s", error.message);
@@ -115,7 +116,7 @@ END_TEST
 START_TEST(test_pairs_that_are_not_alike)
 {
     const struct cell_kept_state pair = {"h0", "hn"};
-    const struct cell_kept_states kept = {false, 1, &pair};
+    const struct cell_kept_states kept = {.n = 1, .items = &pair};
     for (uint32_t i = 0; i < 4; i++) {
         open_export("state_in-ts1.13-op14");
         struct cell_tensor *hn = &model->outputs[1];
@@ -327,10 +328,12 @@ static const char *const reasons[] = {
     "begins at the end of the sequence",
     "reads steps beside its own, which",
     "reads all steps",
+    "attends to all steps, of which",
+    "attends to all earlier steps",
     "reads steps that are joined to others",
     "reads the last step",
     "reads the first step",
-    "reads the number of the step",
+    "is of the first step",
     "begins with a state that is not zero",
     "has one state for all rows",
     "the model has no recurrent layer",
@@ -389,11 +392,11 @@ START_TEST(test_layers_of_every_export_in_parts_or_refused)
         close_export();
     }
     closedir(folder);
-    ck_assert_uint_ge(n, 463);
-    ck_assert_uint_ge(checked, 290);
+    ck_assert_uint_ge(n, 650);
+    ck_assert_uint_ge(checked, 310);
     ck_assert_uint_ge(stated, 3);
-    ck_assert_uint_ge(with_histories, 53);
-    ck_assert_uint_ge(counting, 38);
+    ck_assert_uint_ge(with_histories, 65);
+    ck_assert_uint_ge(counting, 50);
     for (size_t i = 0; i < REASONS; i++) {
         ck_assert_msg(refused[i] > 0, "none %s", reasons[i]);
     }
@@ -472,6 +475,81 @@ START_TEST(test_histories_of_ids)
     ck_assert(input->optional && input->time_axis < 0);
     ck_assert_int_eq(model->output_sources[history->output][0].kind, CELL_SOURCE_KEPT);
     close_export();
+}
+END_TEST
+
+/* A chain over every second step that reads none of them: of one and of two there are as many, of
+ * three there are not. */
+START_TEST(test_strided_steps_of_which_nothing_is_read)
+{
+    static const struct cell_kept_states kept = {.recurrent = true};
+    open_export("tagger-ts1.13-op14");
+    ck_assert_uint_eq(model->n_stages, 2);
+    model->sequences[1] = (struct cell_sequence){.stride = 2, .source = model->inputs[0].sequence};
+    model->n_sequences = 2;
+    for (uint32_t s = 0; s < model->n_stages; s++) {
+        model->stages[s].sequence = 1;
+    }
+    model->stages[0].inputs[0] = (struct cell_source){.kind = CELL_SOURCE_ZERO};
+    model->outputs[0].sequence = 1;
+    ck_assert_msg(cell_model_keep_states(model, &kept, &error) == BASE_OK, "%s", error.message);
+    ck_assert(model->stream.is_on && model->stream.counts);
+    close_export();
+}
+END_TEST
+
+/* What attends to all earlier steps needs a bound: a table of positions, or what the user says. */
+START_TEST(test_attention_to_all_earlier_steps)
+{
+    static const struct cell_kept_states unbounded = {.recurrent = true};
+    static const struct cell_kept_states bounded = {.recurrent = true, .steps_max = 500};
+    open_export("stream_recalling-ts1.13-op17");
+    ck_assert_int_eq(cell_model_keep_states(model, &unbounded, &error), BASE_UNIMPLEMENTED);
+    ck_assert_msg(strstr(error.message, "attends to all earlier steps") != NULL, "%s",
+                  error.message);
+    close_export();
+    open_export("stream_recalling-ts1.13-op17");
+    ck_assert_msg(cell_model_keep_states(model, &bounded, &error) == BASE_OK, "%s", error.message);
+    ck_assert(model->stream.counts);
+    ck_assert_uint_eq(model->stream.steps_max, 500);
+    // Of the input the last four, since what is made of three of its steps comes one later.
+    ck_assert_uint_eq(model->n_histories, 3);
+    ck_assert_int_eq(model->histories[0].source.kind, CELL_SOURCE_INPUT);
+    ck_assert_uint_eq(model->histories[0].steps, 4);
+    ck_assert_uint_eq(model->histories[1].steps, 3);
+    ck_assert_uint_eq(model->histories[2].steps, 499);
+    close_export();
+    open_export("stream_placed-ts1.13-op17"); // the table is the nearer one, and the rule
+    ck_assert_msg(cell_model_keep_states(model, &bounded, &error) == BASE_OK, "%s", error.message);
+    ck_assert_uint_eq(model->stream.steps_max, 0);
+    ck_assert_uint_eq(model->histories[0].steps, 129);
+    close_export();
+    open_export("stream_attended-ts1.13-op17");
+    ck_assert_msg(cell_model_keep_states(model, &bounded, &error) == BASE_OK, "%s", error.message);
+    ck_assert_uint_eq(model->stream.steps_max, 0);
+    close_export();
+}
+END_TEST
+
+/* What no export has either, about attention. */
+START_TEST(test_attention_that_is_refused)
+{
+    open_export("stream_attended-ts1.13-op17");
+    model->memories[0].pieces = 2;
+    model->memories[0].sources[1] = model->memories[0].sources[0];
+    expect_refused("attends to what several cells make, side by side");
+    open_export("stream_attended-ts1.13-op17");
+    for (uint32_t s = 0; s < model->n_stages; s++) {
+        for (uint32_t i = 0; i < model->stages[s].type->def.n_inputs; i++) {
+            if (model->stages[s].inputs[i].kind == CELL_SOURCE_NUMBER) {
+                model->stages[s].inputs[i].index = CELL_NUMBER_OF_SEQUENCE;
+            }
+        }
+    }
+    expect_refused("attends to all steps, of which some may be in other requests");
+    open_export("stream_attended-ts1.13-op17");
+    model->memories[0].sources[0] = (struct cell_source){.kind = CELL_SOURCE_ZERO};
+    expect_refused("reads all steps, of which some may be in other requests");
 }
 END_TEST
 
@@ -569,6 +647,9 @@ int main(void)
     tcase_add_test(tcase, test_layers_of_every_export_in_parts_or_refused);
     tcase_add_test(tcase, test_layers_that_are_refused);
     tcase_add_test(tcase, test_histories_of_ids);
+    tcase_add_test(tcase, test_strided_steps_of_which_nothing_is_read);
+    tcase_add_test(tcase, test_attention_to_all_earlier_steps);
+    tcase_add_test(tcase, test_attention_that_is_refused);
     tcase_add_test(tcase, test_windows_that_are_refused);
     tcase_add_test(tcase, test_layers_that_begin_with_an_input);
     tcase_add_test(tcase, test_names_of_states);

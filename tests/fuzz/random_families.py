@@ -393,11 +393,11 @@ class Chains(Graph):
 
 
 class Streams(Chains):
-    """Nodes forwards over one sequence, windows beside their own steps, strides: asked as a whole, and as a session part by
-    part, whose answers one behind the other have the whole's bits."""
+    """Nodes forwards over one sequence, windows beside their own steps, strides, attention to steps around them, numbers of
+    steps: asked as a whole, and as a session part by part, whose answers one behind the other have the whole's bits."""
 
     directions, backwards = ["forward"], 0
-    config = "states: recurrent"
+    config = "states: recurrent\nmax-sequence-length: 60"
 
     def __init__(self, seed):
         super().__init__(seed)
@@ -442,13 +442,53 @@ class Streams(Chains):
         self.notes.append(f"shifted by {n}")
         self.add(name, "seq", value.width, 4 * value.most + 1)
 
+    def numbers(self, value, first=0):
+        """Of its steps, from `first` on."""
+        size = self.node("Gather", [self.node("Shape", [value.name]), self.constant(numpy.int64(0))])
+        if first != 0:
+            size = self.node("Add", [size, self.constant(numpy.int64(first))])
+        return self.node("Range", [self.constant(numpy.int64(first)), size, self.constant(numpy.int64(1))])
+
+    def attend(self):
+        """Each step to some before it, or all, and to some behind it."""
+        rng = self.rng
+        value, keys = self.some("seq"), self.some("seq")
+        width, back, ahead = rng.choice(WIDTHS), rng.choice([None, 0, 1, 3, 6]), rng.choice([0, 0, 0, 1, 4])
+        query = self.linear(value, width) if rng.random() < 0.8 else value
+        key, content = self.fit(self.linear(keys, width), query.width), keys if rng.random() < 0.4 else self.linear(keys, width)
+        turned = [self.node("Transpose", [v.name], perm=perm) for v, perm in
+                  ((query, [1, 0, 2]), (key, [1, 2, 0]), (content, [1, 0, 2]))]
+        scores = self.node("Mul", [self.node("MatMul", turned[:2]), self.constant(numpy.float32(width**-0.5))])
+        number = self.numbers(value)
+        apart = self.node("Sub", [self.node("Unsqueeze", [number, self.integers(0)]), self.node("Unsqueeze", [number, self.integers(1)])])
+        masked = self.node("Greater", [apart, self.constant(numpy.int64(ahead))])
+        if back is not None:
+            masked = self.node("Or", either(self, masked, self.node("Less", [apart, self.constant(numpy.int64(-back))])))
+        scores = self.node("Where", [masked, self.constant(numpy.float32(-1e9)), scores])
+        name = self.node("MatMul", [self.node("Softmax", [scores], axis=-1), turned[2]])
+        self.notes.append(f"attends to {back} back, {ahead} ahead")
+        self.add(self.node("Transpose", [name], perm=[1, 0, 2]), "seq", content.width, content.most)
+
+    def place(self):
+        """The step's number among its features: a sine of it, or its reciprocal."""
+        value = self.some("seq")
+        if self.rng.random() < 0.6:
+            number = self.node("Cast", [self.numbers(value)], to=TensorProto.FLOAT)
+            number = self.node("Sin", [self.node("Mul", [number, self.constant(numpy.float32(0.37))])])
+        else:
+            number = self.node("Reciprocal", [self.node("Cast", [self.numbers(value, 1)], to=TensorProto.FLOAT)])
+        number = self.node("Unsqueeze", [number, self.integers(1, 2)])
+        self.notes.append("numbers")
+        self.add(self.node("Add", either(self, value.name, number)), "seq", value.width, value.most + 1)
+
     def write(self, folder):
         rng = self.rng
         infos = [self.input("x0", "seq", rng.choice(WIDTHS))]
         for _ in range(rng.randrange(1, 4)):
             for _ in range(rng.randrange(0, 3)):
                 self.op()
-            for what, part in ((self.window, 0.6), (self.shrink, 0.3), (self.shift, 0.4), (self.recurrent, 0.4), (self.scan, 0.3)):
+            for what, part in ((self.window, 0.6), (self.shrink, 0.3), (self.shift, 0.4), (self.recurrent, 0.4), (self.scan, 0.3),
+                               (self.attend, 0.35), (self.place, 0.25)):
                 if rng.random() < part:
                     what()
         last = [value for value in self.values if value.kind == "seq"][-4:]
@@ -473,7 +513,8 @@ class Streams(Chains):
                 wanted = run(session, feed)
             except onnxruntime.capi.onnxruntime_pybind11_state.InvalidArgument:
                 continue  # strides and windows leave too few steps for the last of them
-            yield feed, wanted
+            if all(answer.size > 0 for answer in wanted.values()):
+                yield feed, wanted
 
     def ask_in_parts(self, ask, port, model, feed):
         right = ask(port, model, feed)

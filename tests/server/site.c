@@ -101,7 +101,8 @@ static struct cell_model *keeping(struct cell_model *cells, const struct site_op
 {
     static const struct cell_kept_state pairs[] = {{"h0", "h"}, {"c0", "c"}};
     const bool has_pairs = strcmp(cells->producer, "chain") == 0;
-    const struct cell_kept_states kept = {!has_pairs, has_pairs ? 2 : 0, pairs};
+    const struct cell_kept_states kept = {
+        .recurrent = !has_pairs, .n = has_pairs ? 2 : 0, .items = pairs};
     struct base_error error = {BASE_OK, ""};
     if (options->keeps) {
         ck_assert_msg(cell_model_keep_states(cells, &kept, &error) == BASE_OK, "%s", error.message);

@@ -18,6 +18,7 @@ enum { PARTS_MAX = 12, ROWS_MAX = 3, STEPS_MAX = 400 };
 static const struct {
     const char *name, *export, *config;
 } models[] = {
+    {"attended", "stream_attended-ts1.13-op17", RECURRENT},
     {"bands", "stream_bands-ts1.13-op17", RECURRENT},
     {"bands_newer", "stream_bands-external2.15-op20", RECURRENT},
     {"behind", "conv_behind-ts1.13-op17", RECURRENT},
@@ -26,20 +27,25 @@ static const struct {
     {"causal", "conv_causal-ts1.13-op17", RECURRENT},
     {"clips", "clips_strided-external2.15-op20", RECURRENT},
     {"convolved", "stream_convolved-ts1.13-op17", RECURRENT},
+    {"counted", "stream_counted-ts1.13-op17", RECURRENT},
     {"cumulative", "conv_cumulative-ts1.13-op17", RECURRENT},
     {"deep", "conv_deep-ts1.13-op17", RECURRENT},
+    {"encoded", "stream_encoded-ts1.13-op17", RECURRENT},
     {"frames", "conv_frames-ts1.13-op17", RECURRENT},
     {"keras", "keras_conv-tf2.15-op15", RECURRENT},
     {"labels", "conv_residual-ts1.13-op17", RECURRENT "ctc: y\n"},
     {"mamba", "loop_mamba-ts1.13-op17", RECURRENT},
     {"pairs", "regroup_pairs-ts1.13-op17", RECURRENT},
     {"pictures", "picture_residual-ts1.13-op17", RECURRENT},
+    {"placed", "stream_placed-ts1.13-op17", RECURRENT},
     {"pools", "picture_pools-ts1.13-op17", RECURRENT},
+    {"recalling", "stream_recalling-ts1.13-op17", RECURRENT "max-sequence-length: 150\n"},
     {"residual", "conv_residual-ts1.13-op17", RECURRENT},
     {"shifted", "stream_shifted-ts1.13-op17", RECURRENT},
     {"spectral", "transposed_spectral-ts1.13-op17", RECURRENT},
     {"spectrum", "function_spectrum-external2.15-op20", RECURRENT},
     {"subsampled", "stream_subsampled-ts1.13-op17", RECURRENT},
+    {"turned", "stream_turned-ts1.13-op17", RECURRENT},
 };
 enum { MODELS = sizeof(models) / sizeof(models[0]) };
 
@@ -375,6 +381,39 @@ START_TEST(test_ends_that_are_none)
 }
 END_TEST
 
+/* A table of positions, and what is attended to from the first step on, bound all parts together;
+ * one that does not fit changes nothing. */
+START_TEST(test_sessions_that_are_too_long)
+{
+    static const struct {
+        const char *model, *why;
+        uint32_t most;
+    } cases[] = {
+        {"placed", "steps of row 0, where the model has a table of positions of 130", 130},
+        {"recalling", "steps of row 0, at most 150, all of which the model attends to", 150}};
+    open_site(0);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct cell_model *cells = site_find(&site, cases[i].model);
+        const uint32_t steps[] = {cases[i].most - 30, 31, 30, 1};
+        for (uint32_t p = 0; p < 4; p++) {
+            struct visit visit = {.site = NULL};
+            const bool fits = p == 0 || p == 2;
+            ask_init(&visit.ask, cells, 1, steps[p], &numbers, ASK_PLAIN);
+            visit.ask.request.model_name = cases[i].model;
+            visit.ask.request.sequence = (struct srv_sequence){.id = "long", .is_start = p == 0};
+            start_and_wait(&visit);
+            ck_assert_msg(visit.ask.request.error.status ==
+                              (fits ? BASE_OK : BASE_INVALID_ARGUMENT),
+                          "%s: %u: %s", cases[i].model, p, visit.ask.request.error.message);
+            ck_assert_msg(fits || strstr(visit.ask.request.error.message, cases[i].why) != NULL,
+                          "%s", visit.ask.request.error.message);
+            ask_release(&visit.ask);
+        }
+    }
+    site_close(&site);
+}
+END_TEST
+
 /* Steps so far that nobody can have had. */
 START_TEST(test_counts_that_are_none)
 {
@@ -407,6 +446,52 @@ START_TEST(test_counts_that_are_none)
                       request->error.message);
         end(&course);
     }
+    site_close(&site);
+}
+END_TEST
+
+/* Steps so far that one may have had, and nobody did: an answer, or too many for the model. */
+START_TEST(test_counts_that_are_far)
+{
+    static struct course course;
+    uint32_t n_answered = 0;
+    uint32_t n_refused = 0;
+    open_site(0);
+    for (uint32_t m = 0; m < MODELS; m++) {
+        begin(&course, m, "far");
+        const struct cell_model *cells = course.whole.ask.cells;
+        const int64_t most = CELL_STREAM_STEPS_MAX - STEPS_MAX - base_random_below(&numbers, 99);
+        const int64_t rows[ROWS_MAX] = {base_random_below(&numbers, 200), most, 1 << 24};
+        struct srv_tensor inputs[CELL_TENSORS_MAX];
+        if (!cells->stream.counts) {
+            end(&course);
+            continue;
+        }
+        for (uint32_t p = 0; p < 2; p++) { // a part, and an end
+            struct srv_request *request = &course.parts[p].ask.request;
+            memcpy(inputs, request->inputs, request->n_inputs * sizeof(inputs[0]));
+            inputs[request->n_inputs++] =
+                (struct srv_tensor){.name = cells->inputs[cells->stream.count_input].name,
+                                    .datatype = "INT64",
+                                    .rank = 2,
+                                    .shape = {course.n_rows, 1},
+                                    .data = (const uint8_t *)rows,
+                                    .bytes = course.n_rows * sizeof(rows[0])};
+            request->inputs = inputs;
+            request->sequence.is_start = true;
+            request->sequence.is_end = p == 1;
+            request->sequence.id = p == 0 ? "far" : "farther";
+            start_and_wait(&course.parts[p]);
+            ck_assert_msg(request->error.status == BASE_OK ||
+                              request->error.status == BASE_INVALID_ARGUMENT,
+                          "%s: %s", models[m].name, request->error.message);
+            n_answered += request->error.status == BASE_OK ? 1 : 0;
+            n_refused += request->error.status == BASE_OK ? 0 : 1;
+        }
+        end(&course);
+    }
+    ck_assert_uint_gt(n_answered, 10);
+    ck_assert_uint_gt(n_refused, 0);
     site_close(&site);
 }
 END_TEST
@@ -524,6 +609,8 @@ int main(void)
     tcase_add_test(tcase, test_labels_of_parts);
     tcase_add_test(tcase, test_ends_that_are_none);
     tcase_add_test(tcase, test_counts_that_are_none);
+    tcase_add_test(tcase, test_counts_that_are_far);
+    tcase_add_test(tcase, test_sessions_that_are_too_long);
     tcase_add_test(tcase, test_a_session_is_moved);
     suite_add_tcase(suite, tcase);
     return util_run(suite);

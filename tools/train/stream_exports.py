@@ -101,6 +101,119 @@ class Ahead(Streamed):
         return self.gru(torch.cat([torch.relu(first), second], 1).transpose(1, 2))[0]
 
 
+class Attending(nn.Module):
+    """nn.MultiheadAttention to so many steps ahead, and so many back or all; behind it a shortcut"""
+
+    def __init__(self, ahead, back=None):
+        super().__init__()
+        self.attention, self.norm = nn.MultiheadAttention(HIDDEN, 2, batch_first=True), nn.LayerNorm(HIDDEN)
+        self.back, self.ahead = back, ahead
+
+    def forward(self, h):
+        number = torch.arange(h.size(1))
+        apart = number[None] - number[:, None]
+        mask = apart > self.ahead
+        if self.back is not None:
+            mask = mask | (apart < -self.back)
+        return self.norm(h + self.attention(h, h, h, attn_mask=mask, need_weights=False)[0])
+
+
+class Attended(Streamed):
+    """a GRU, attention to the last steps, then to some on either side, a GRU"""
+
+    def __init__(self):
+        super().__init__()
+        self.gru, self.behind = (nn.GRU(width, HIDDEN, batch_first=True) for width in (INPUT, HIDDEN))
+        self.last, self.around = Attending(0, 5), Attending(2, 3)
+        self.linear = nn.Linear(HIDDEN, CLASSES)
+
+    def forward(self, x):
+        y = self.around(self.last(self.gru(x)[0]))
+        return self.linear(self.behind(y)[0])
+
+
+class Placed(Streamed):
+    """steps that are told their places from a table, which bounds them; two layers of attention to all before, an LSTM"""
+
+    def __init__(self):
+        super().__init__()
+        self.before, self.place = nn.Linear(INPUT, HIDDEN), nn.Embedding(130, HIDDEN)
+        self.first, self.second = Attending(0), Attending(0)
+        self.lstm, self.linear = nn.LSTM(HIDDEN, HIDDEN, batch_first=True), nn.Linear(HIDDEN, CLASSES)
+
+    def forward(self, x):
+        h = self.before(x) + self.place(torch.arange(x.size(1)))
+        return self.linear(self.lstm(self.second(self.first(h)))[0])
+
+
+class Recalling(Streamed):
+    """the last four steps, smoothed with the one behind, as far as the input is like its own; an LSTM, attention to all before"""
+
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.all = nn.LSTM(2 * INPUT, HIDDEN, batch_first=True), Attending(0)
+        self.smooth, self.linear = nn.Conv1d(INPUT, INPUT, 3, padding=1), nn.Linear(HIDDEN, CLASSES)
+
+    def forward(self, x):
+        number = torch.arange(x.size(1))
+        apart = number[None] - number[:, None]
+        scores = (x @ x.transpose(1, 2)).masked_fill((apart > 0) | (apart < -3), -1e9)
+        smooth = self.smooth(x.transpose(1, 2)).transpose(1, 2)
+        h = self.lstm(torch.cat([x, torch.softmax(scores, -1) @ smooth], -1))[0]
+        return self.linear(self.all(h))
+
+
+class Encoded(Streamed):
+    """an encoder of two layers whose steps attend to the last six, time first, and nothing recurrent"""
+
+    inputs = {"x": {0: "time", 1: "batch"}}
+    outputs = {"y": {0: "time", 1: "batch"}}
+
+    def __init__(self):
+        super().__init__()
+        self.before, self.linear = nn.Linear(INPUT, HIDDEN), nn.Linear(HIDDEN, CLASSES)
+        self.layers = nn.ModuleList(nn.TransformerEncoderLayer(HIDDEN, 2, HIDDEN) for _ in range(2))
+
+    def forward(self, x):
+        number = torch.arange(x.size(0))
+        apart = number[None] - number[:, None]
+        h = self.before(x)
+        for layer in self.layers:
+            h = layer(h, src_mask=(apart > 0) | (apart < -5))
+        return self.linear(h)
+
+
+class Turned(Encoded):
+    """two convolutions, of which one looks ahead, time first, and nothing recurrent"""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Conv1d(INPUT, HIDDEN, 3, padding=1), nn.Conv1d(HIDDEN, HIDDEN, 3)
+
+    def forward(self, x):
+        y = torch.relu(self.first(x.permute(1, 2, 0)))
+        return self.linear(self.second(functional.pad(y, (2, 0))).permute(2, 0, 1))
+
+
+class Counted(Streamed):
+    """sines of the step's number, a convolution with strides, attention to some of what it leaves, the mean so far"""
+
+    outputs = {"y": {0: "batch", 1: "fewer"}}
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.around = nn.Conv1d(INPUT + 2, HIDDEN, 4, stride=2, padding=1), Attending(1, 2)
+        self.gru, self.linear = nn.GRU(HIDDEN, HIDDEN, batch_first=True), nn.Linear(HIDDEN, CLASSES)
+
+    def forward(self, x):
+        number = torch.arange(x.size(1)).float().view(1, -1, 1).expand(x.size(0), -1, 1)
+        x = torch.cat([x, torch.sin(number * 0.3), torch.cos(number * 0.3)], 2)
+        y = self.around(torch.relu(self.conv(x.transpose(1, 2))).transpose(1, 2))
+        y = self.gru(y)[0]
+        count = torch.arange(1, y.size(1) + 1).view(1, -1, 1)
+        return self.linear(torch.cumsum(y, 1) / count.float())
+
+
 class Cached(Streamed):
     """two convolutions over steps kept of before and new ones, one behind a shortcut, a GRU; what is kept is answered"""
 
@@ -128,12 +241,18 @@ class CachedFour(Cached):
 
 MODULES = {
     "stream_ahead": Ahead,
+    "stream_attended": Attended,
     "stream_bands": Bands,
     "stream_cached": Cached,
     "stream_cached_four": CachedFour,
     "stream_convolved": Convolved,
+    "stream_counted": Counted,
+    "stream_encoded": Encoded,
+    "stream_placed": Placed,
+    "stream_recalling": Recalling,
     "stream_shifted": Shifted,
     "stream_subsampled": Subsampled,
+    "stream_turned": Turned,
 }
 
 
@@ -144,6 +263,8 @@ def make_module(name):
 def make_inputs(module, batch, time, generator):
     steps = 4 if isinstance(module, CachedFour) else time + getattr(module, "least", 2) - 1
     shapes = [(batch, steps, module.width)]
+    if isinstance(module, Encoded):
+        shapes = [(steps, batch, module.width)]
     if isinstance(module, Cached):
         shapes += [(batch, INPUT, 2), (batch, HIDDEN, 4), (1, batch, HIDDEN)]
     return tuple(torch.randint(-8, 9, shape, generator=generator) / 8 for shape in shapes)
