@@ -422,7 +422,8 @@ struct cell_stream {
                       these are an input and an output of the model, [batch] of int64; left out:
                       none */
     uint32_t count_input, count_output;
-    bool is_answered[CELL_STAGES_MAX]; /* step by step; those of a sequence at the same time */
+    bool is_answered[CELL_STAGES_MAX]; /* step by step; an output that comes at other times than
+                                          another of its sequence has a sequence of its own */
     bool has_last[CELL_STAGES_MAX]; /* its last step is read, so that a request must leave it one */
     struct cell_attended attends[CELL_STAGES_MAX];
     uint32_t steps_max; /* of a session, for what attends to all earlier steps; 0: any number */

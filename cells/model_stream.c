@@ -366,12 +366,15 @@ static void note_answered(struct cell_model *model, const struct cell_source *so
     }
 }
 
-/* What a decoder reads. */
-static void note_memory(struct cell_model *model, const struct cell_memory *memory)
+/* What a decoder reads by its input of that number; NULL: there is none, or no memory. */
+static const struct cell_memory *memory_of_decoder(const struct cell_model *model, uint32_t input)
 {
-    for (uint32_t p = 0; p < memory->pieces; p++) {
-        note_answered(model, &memory->sources[p]);
-    }
+    const struct cell_stage *decoder =
+        model->unfold == CELL_UNFOLD_SEQ2SEQ ? &model->stages[model->decoder.stage] : NULL;
+    return decoder != NULL && input < decoder->type->def.n_inputs &&
+                   decoder->inputs[input].kind == CELL_SOURCE_MEMORY
+               ? &model->memories[decoder->inputs[input].index]
+               : NULL;
 }
 
 /* What is answered step by step, and what a decoder reads. */
@@ -382,14 +385,10 @@ static void find_answered(struct cell_model *model)
             note_answered(model, &model->output_sources[o][p]);
         }
     }
-    for (uint32_t s = 0; s < model->n_stages; s++) {
-        const struct cell_stage *stage = &model->stages[s];
-        for (uint32_t i = 0; i < stage->type->def.n_inputs; i++) {
-            const bool is_decoders =
-                stage->kind == CELL_STAGE_DECODER && stage->inputs[i].kind == CELL_SOURCE_MEMORY;
-            if (is_decoders) {
-                note_memory(model, &model->memories[stage->inputs[i].index]);
-            }
+    for (uint32_t i = 0; i < CELL_INPUTS_MAX; i++) {
+        const struct cell_memory *memory = memory_of_decoder(model, i);
+        for (uint32_t p = 0; memory != NULL && p < memory->pieces; p++) {
+            note_answered(model, &memory->sources[p]);
         }
     }
 }
@@ -397,9 +396,55 @@ static void find_answered(struct cell_model *model)
 /* Of each input of each stage: how many steps it reads before those that the request has, most. */
 struct lags {
     int64_t most[CELL_STAGES_MAX][CELL_INPUTS_MAX];
-    bool is_alone[CELL_STAGES_MAX]; /* it is answered at other times than others of its sequence */
-    bool counts;                    /* how many steps the session has had matters */
+    /* Outputs of one sequence that are answered at other times; and of which some pieces are. */
+    bool is_apart[CELL_TENSORS_MAX][CELL_TENSORS_MAX];
+    bool is_torn[CELL_TENSORS_MAX];
+    bool is_read_apart[CELL_STAGES_MAX]; /* by a decoder that reads another at other times */
+    bool counts;                         /* how many steps the session has had matters */
 };
+
+/* Whether it has steps of stages; those have an output's time axis. */
+static bool has_steps_of_stage(const struct cell_model *model, uint32_t output)
+{
+    const struct cell_source *source = &model->output_sources[output][0];
+    return model->outputs[output].time_axis >= 0 && source->kind == CELL_SOURCE_EACH &&
+           is_timed(&model->stages[source->stage]);
+}
+
+static void measure_output(const struct cell_model *model, uint32_t output, const int64_t *steps,
+                           struct lags *lags)
+{
+    const struct cell_source *pieces = model->output_sources[output];
+    const int64_t own = steps[pieces[0].stage];
+    if (!has_steps_of_stage(model, output)) {
+        return;
+    }
+    for (uint32_t p = 1; p < model->outputs[output].pieces; p++) {
+        lags->is_torn[output] = lags->is_torn[output] || steps[pieces[p].stage] != own;
+    }
+    for (uint32_t other = 0; other < output; other++) {
+        if (has_steps_of_stage(model, other)) {
+            bool *is_apart = &lags->is_apart[output][other];
+            *is_apart = *is_apart || steps[model->output_sources[other][0].stage] != own;
+        }
+    }
+}
+
+/* What a decoder reads has to come together. */
+static void measure_memory(const struct cell_model *model, const struct cell_memory *memory,
+                           const int64_t *steps, struct lags *lags)
+{
+    for (uint32_t p = 0; p < memory->pieces; p++) {
+        const uint32_t stage = memory->sources[p].stage;
+        for (uint32_t other = 0; other < model->n_stages; other++) {
+            const bool is_one = memory->sources[p].kind == CELL_SOURCE_EACH &&
+                                model->stream.is_answered[other] &&
+                                model->stages[other].sequence == model->stages[stage].sequence;
+            lags->is_read_apart[stage] =
+                lags->is_read_apart[stage] || (is_one && steps[other] != steps[stage]);
+        }
+    }
+}
 
 static void measure(const struct cell_model *model, int64_t given, const int64_t *steps,
                     struct lags *lags)
@@ -421,11 +466,13 @@ static void measure(const struct cell_model *model, int64_t given, const int64_t
         }
         lags->counts = lags->counts || steps[s] != given;
     }
-    for (uint32_t s = 0; s < model->n_stages; s++) {
-        for (uint32_t other = 0; other < s && model->stream.is_answered[s]; other++) {
-            const bool is_same = model->stream.is_answered[other] &&
-                                 model->stages[other].sequence == model->stages[s].sequence;
-            lags->is_alone[s] = lags->is_alone[s] || (is_same && steps[other] != steps[s]);
+    for (uint32_t o = 0; o < model->n_outputs; o++) {
+        measure_output(model, o, steps, lags);
+    }
+    for (uint32_t i = 0; i < CELL_INPUTS_MAX; i++) {
+        const struct cell_memory *memory = memory_of_decoder(model, i);
+        if (memory != NULL) {
+            measure_memory(model, memory, steps, lags);
         }
     }
 }
@@ -532,6 +579,65 @@ static bool has_others(const struct cell_model *model)
     return has;
 }
 
+/* A sequence that is as long as another, of an output that has other steps of it in a session's
+ * requests. */
+static enum base_status add_sequence(struct cell_model *model, uint32_t of, uint32_t *out,
+                                     struct base_error *error)
+{
+    if (model->n_sequences == CELL_SEQUENCES_MAX) {
+        return base_fail(error, BASE_UNIMPLEMENTED,
+                         "states: recurrent: more than %u sequences, with those of outputs that "
+                         "come at other times than others",
+                         CELL_SEQUENCES_MAX);
+    }
+    *out = model->n_sequences++;
+    model->sequences[*out] = (struct cell_sequence){.stride = 1, .add = -1, .source = of};
+    return BASE_OK;
+}
+
+/* Outputs of one sequence that come at unlike times have sequences of their own. */
+static enum base_status part_outputs(struct cell_model *model, const struct lags *lags,
+                                     struct base_error *error)
+{
+    uint32_t of[CELL_TENSORS_MAX];
+    for (uint32_t o = 0; o < model->n_outputs; o++) {
+        uint32_t *sequence = &model->outputs[o].sequence;
+        bool is_apart = false;
+        bool is_found = false;
+        of[o] = *sequence;
+        for (uint32_t other = 0; other < o && has_steps_of_stage(model, o) && !is_found; other++) {
+            const bool is_one = has_steps_of_stage(model, other) && of[other] == of[o];
+            is_found = is_one && !lags->is_apart[o][other];
+            is_apart = is_apart || is_one;
+            *sequence = is_found ? model->outputs[other].sequence : *sequence;
+        }
+        BASE_TRY(is_apart && !is_found ? add_sequence(model, of[o], sequence, error) : BASE_OK);
+    }
+    return BASE_OK;
+}
+
+static enum base_status check_times(const struct cell_model *model, const struct lags *lags,
+                                    struct base_error *error)
+{
+    for (uint32_t o = 0; o < model->n_outputs; o++) {
+        if (lags->is_torn[o]) {
+            return base_fail(error, BASE_UNIMPLEMENTED,
+                             "states: recurrent: output \"%.100s\" has steps of several cells, of "
+                             "which one comes later",
+                             model->outputs[o].name);
+        }
+    }
+    for (uint32_t s = 0; s < model->n_stages; s++) {
+        if (lags->is_read_apart[s]) {
+            return refuse(model, s,
+                          "makes steps that the decoder reads beside others, which come "
+                          "at other times",
+                          error);
+        }
+    }
+    return BASE_OK;
+}
+
 enum base_status cell__stream_find(struct cell_model *model, uint32_t steps_max,
                                    struct base_error *error)
 {
@@ -550,13 +656,8 @@ enum base_status cell__stream_find(struct cell_model *model, uint32_t steps_max,
                          "themselves within %u steps",
                          TRIED_MAX);
     }
-    for (uint32_t s = 0; s < model->n_stages; s++) {
-        if (lags.is_alone[s]) {
-            return refuse(model, s,
-                          "answers steps that another output of the sequence has at other times",
-                          error);
-        }
-    }
+    BASE_TRY(check_times(model, &lags, error));
+    BASE_TRY(part_outputs(model, &lags, error));
     note_lasts(model);
     BASE_TRY(keep_all(model, &lags, error));
     model->stream.is_on = true;

@@ -622,6 +622,13 @@ static void set_part(struct replay *replay, bool is_end)
             replay->times[model->stages[s].sequence] = replay->behind[s] - replay->before[s];
         }
     }
+    for (uint32_t o = 0; o < model->n_outputs; o++) {
+        const struct cell_source *source = &model->output_sources[o][0];
+        if (model->outputs[o].time_axis >= 0 && source->kind == CELL_SOURCE_EACH) {
+            replay->times[model->outputs[o].sequence] =
+                replay->behind[source->stage] - replay->before[source->stage];
+        }
+    }
 }
 
 static void run(struct replay *replay, struct replay_tensor *outputs)

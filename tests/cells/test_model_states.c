@@ -498,6 +498,39 @@ START_TEST(test_strided_steps_of_which_nothing_is_read)
 }
 END_TEST
 
+/* Two outputs of one sequence, of which the second is there before the first: each is answered as
+ * it comes. A third comes with the second. */
+START_TEST(test_outputs_that_come_at_unlike_times)
+{
+    static const struct cell_kept_states kept = {.recurrent = true};
+    open_export("conv_residual-ts1.13-op17");
+    const uint32_t sequence = model->outputs[0].sequence;
+    const uint32_t n = model->n_sequences;
+    for (uint32_t o = 1; o < 3; o++) {
+        model->outputs[o] = model->outputs[0];
+        snprintf(model->outputs[o].name, sizeof(model->outputs[o].name), "early%u", o);
+        model->output_sources[o][0] = (struct cell_source){.kind = CELL_SOURCE_EACH, .stage = 0};
+    }
+    model->n_outputs = 3;
+    ck_assert_msg(cell_model_keep_states(model, &kept, &error) == BASE_OK, "%s", error.message);
+    ck_assert_uint_eq(model->outputs[0].sequence, sequence);
+    ck_assert_uint_eq(model->outputs[1].sequence, n);
+    ck_assert_uint_eq(model->outputs[2].sequence, n);
+    ck_assert_uint_eq(model->n_sequences, n + 1);
+    ck_assert_uint_eq(cell_sequence_steps(&model->sequences[n], 7), 7);
+    ck_assert_uint_eq(model->sequences[n].source, sequence);
+    close_export();
+    open_export("conv_residual-ts1.13-op17");
+    model->outputs[1] = model->outputs[0];
+    model->output_sources[1][0] = (struct cell_source){.kind = CELL_SOURCE_EACH, .stage = 0};
+    model->n_outputs = 2;
+    model->n_sequences = CELL_SEQUENCES_MAX;
+    ck_assert_int_eq(cell_model_keep_states(model, &kept, &error), BASE_UNIMPLEMENTED);
+    ck_assert_msg(strstr(error.message, "more than 16 sequences") != NULL, "%s", error.message);
+    close_export();
+}
+END_TEST
+
 /* What attends to all earlier steps needs a bound: a table of positions, or what the user says. */
 START_TEST(test_attention_to_all_earlier_steps)
 {
@@ -588,8 +621,10 @@ START_TEST(test_windows_that_are_refused)
     open_export("conv_residual-ts1.13-op17");
     model->outputs[1] = model->outputs[0];
     model->output_sources[1][0] = (struct cell_source){.kind = CELL_SOURCE_EACH, .stage = 0};
+    model->output_sources[1][1] = model->output_sources[0][0];
+    model->outputs[1].pieces = 2;
     model->n_outputs = 2;
-    expect_refused("answers steps that another output of the sequence has at other times");
+    expect_refused("has steps of several cells, of which one comes later");
     open_export("stream_convolved-ts1.13-op17");
     model->n_outputs = CELL_TENSORS_MAX - 1;
     expect_refused("more than 32 inputs or outputs");
@@ -648,6 +683,7 @@ int main(void)
     tcase_add_test(tcase, test_layers_that_are_refused);
     tcase_add_test(tcase, test_histories_of_ids);
     tcase_add_test(tcase, test_strided_steps_of_which_nothing_is_read);
+    tcase_add_test(tcase, test_outputs_that_come_at_unlike_times);
     tcase_add_test(tcase, test_attention_to_all_earlier_steps);
     tcase_add_test(tcase, test_attention_that_is_refused);
     tcase_add_test(tcase, test_windows_that_are_refused);

@@ -30,6 +30,7 @@ static const struct {
     {"counted", "stream_counted-ts1.13-op17", RECURRENT},
     {"cumulative", "conv_cumulative-ts1.13-op17", RECURRENT},
     {"deep", "conv_deep-ts1.13-op17", RECURRENT},
+    {"early", "stream_early-ts1.13-op17", RECURRENT},
     {"encoded", "stream_encoded-ts1.13-op17", RECURRENT},
     {"frames", "conv_frames-ts1.13-op17", RECURRENT},
     {"keras", "keras_conv-tf2.15-op15", RECURRENT},

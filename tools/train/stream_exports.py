@@ -163,6 +163,22 @@ class Recalling(Streamed):
         return self.linear(self.all(h))
 
 
+class Early(Streamed):
+    """what is said of each step at once, and what is said again when the next three have come; two more in between"""
+
+    outputs = {"late": STEPS, "early": STEPS, "middle": STEPS, "other": STEPS}
+
+    def __init__(self):
+        super().__init__()
+        self.gru, self.first = nn.GRU(INPUT, HIDDEN, batch_first=True), nn.Linear(HIDDEN, CLASSES)
+        self.one, self.both = nn.Conv1d(HIDDEN, HIDDEN, 3, padding=1), nn.Conv1d(HIDDEN, CLASSES, 5, padding=2)
+
+    def forward(self, x):
+        h = self.gru(x)[0]
+        y = self.one(h.transpose(1, 2))
+        return self.both(y).transpose(1, 2), self.first(h), y.transpose(1, 2), torch.relu(y).transpose(1, 2)
+
+
 class Encoded(Streamed):
     """an encoder of two layers whose steps attend to the last six, time first, and nothing recurrent"""
 
@@ -247,6 +263,7 @@ MODULES = {
     "stream_cached_four": CachedFour,
     "stream_convolved": Convolved,
     "stream_counted": Counted,
+    "stream_early": Early,
     "stream_encoded": Encoded,
     "stream_placed": Placed,
     "stream_recalling": Recalling,
