@@ -39,7 +39,8 @@ begin_us=()           # by number of a path
 # Each test in a process group of its own: without, what runs in the background ignores SIGINT. So an
 # interrupt does not reach them, and is passed on.
 set -m
-trap '[ ${#running[@]} -eq 0 ] || kill "${!running[@]}"; rm -rf "$folder"' EXIT
+# Of a test that has just begun the shell knows before `running` does.
+trap 'jobs -p | xargs -r kill; rm -rf "$folder"' EXIT
 trap 'exit 1' INT TERM HUP
 
 # run_one PATH BEFORE...: BEFORE is a command that runs another. Does not come back.

@@ -66,12 +66,12 @@ try 0 '9 passed, 0 failed, 2 skipped' ./good ./script.sh ./sums.sh
 try 1 '0 passed, 0 failed'
 
 # Those that may run beside others meet them, and each other; others never do.
-# meet NAME OTHER: passes when OTHER runs at the same time.
+# meet NAME OTHER: passes when OTHER runs at the same time, or soon.
 meet() {
     program "$1" <<END
 touch $1.here
-for ((i = 0; i < 20; i++)); do
-    [ ! -e $2.here ] || { sleep 0.2; rm $1.here; echo "100%: Checks: 1, Failures: 0, Errors: 0"; exit 0; }
+for ((i = 0; i < \${PATIENCE:-500}; i++)); do
+    [ ! -e $2.here ] || { sleep 0.5; rm $1.here; echo "100%: Checks: 1, Failures: 0, Errors: 0"; exit 0; }
     sleep 0.02
 done
 rm $1.here
@@ -81,7 +81,7 @@ END
 }
 meet first second
 meet second first
-export TEST_JOBS=2
+export TEST_JOBS=2 TEST_LIMIT_S=30
 TEST_BESIDE='./first ./second' try 0 '2 passed, 0 failed' ./first ./second
 TEST_BESIDE='./first ./second' try 0 '8 passed, 0 failed' ./good ./first ./good ./second
 TEST_BESIDE='./first ./second' try 1 '2 passed, 1 failed' ./first ./crash ./second
@@ -89,13 +89,15 @@ says '^last words'
 TEST_BESIDE='./crash ./bad' try 1 '4 passed, 3 failed' ./good ./crash ./bad
 says '^last words'
 says '^why'
-TEST_BESIDE='./hang ./good' try 1 '3 passed, 1 failed' ./hang ./good
+TEST_LIMIT_S=1 TEST_BESIDE='./hang ./good' try 1 '3 passed, 1 failed' ./hang ./good
 TEST_BESIDE=./first try 0 '2 passed, 0 failed' ./first ./second
+export PATIENCE=15
 try 1 '0 passed, 2 failed' ./first ./second
 says '^first is alone'
 TEST_BESIDE='./first ./second' TEST_JOBS=1 try 1 '0 passed, 2 failed' ./first ./second
 unset TEST_JOBS
 try 1 '0 passed, 2 failed' ./first ./second
+unset PATIENCE
 
 # Who runs beside one that has its deadlines does it at the lowest priority, with five times the patience.
 program tells <<'END'
@@ -105,13 +107,13 @@ echo "100%: Checks: 1, Failures: 0, Errors: 0"
 END
 rm -f tells.said
 program waits <<'END'
-for ((i = 0; i < 250; i++)); do
+for ((i = 0; i < 1000; i++)); do
     [ ! -e tells.said ] || { echo "100%: Checks: 1, Failures: 0, Errors: 0"; exit 0; }
     sleep 0.02
 done
 exit 1
 END
-TEST_LIMIT_S=10 TEST_JOBS=2 TEST_BESIDE=./tells try 0 '2 passed, 0 failed' ./waits ./tells
+TEST_JOBS=2 TEST_BESIDE=./tells try 0 '2 passed, 0 failed' ./waits ./tells
 [ "$(tr '\n' ' ' <tells.said)" = '19 5 ' ] || { echo "nobody stands back"; failed=1; }
 TEST_JOBS=2 TEST_BESIDE=./tells try 0 '1 passed, 0 failed' ./tells
 [ "$(tr '\n' ' ' <tells.said)" = "$(nice) 1 " ] || { echo "it stands back for nobody"; failed=1; }
@@ -124,18 +126,18 @@ for signal in INT TERM; do
     OUT=none bash "$run" ./sleeps >out 2>&1 &
     runner=$!
     set +m
-    for ((i = 0; i < 250; i++)); do
+    for ((i = 0; i < 500; i++)); do
         [ ! -s sleeps.id ] || break
         sleep 0.02
     done
     kill -s "$signal" "$runner"
     wait "$runner"
     [ $? -eq 1 ] || { echo "no failure on $signal"; failed=1; }
-    for ((i = 0; i < 250; i++)); do
+    for ((i = 0; i < 500; i++)); do
         kill -0 "$(cat sleeps.id)" 2>/dev/null || break
         sleep 0.02
     done
-    [ "$i" -lt 250 ] || { echo "a test outlives $signal"; failed=1; }
+    [ "$i" -lt 500 ] || { echo "a test outlives $signal"; failed=1; }
 done
 program interrupted <<'END'
 bash -c 'kill -s INT $$'
