@@ -187,14 +187,13 @@ CELLS_SRCS = \
   cells/kernels.c \
   cells/lane/host.c \
   cells/model.c \
+  cells/model_attend.c \
   cells/model_decoder.c \
   cells/model_graph.c \
-  cells/model_stream.c \
-  cells/model_attend.c \
   cells/model_states.c \
+  cells/model_stream.c \
   cells/model_transducer.c \
   cells/model_tree.c \
-  cells/transducer.c \
   cells/op.c \
   cells/op_check.c \
   cells/pack.c \
@@ -202,6 +201,8 @@ CELLS_SRCS = \
   cells/ref/math.c \
   cells/ref/pointwise.c \
   cells/ref/ref.c \
+  cells/stream_steps.c \
+  cells/transducer.c \
   cells/type.c \
   $(CELLS_SRCS_$(ARCH)) \
 
@@ -1565,7 +1566,8 @@ all_cores = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$$(nproc))
 
 # $(call run_tests,PATHS): with those first that may run beside each other; how many of them at once.
 TEST_JOBS ?= $$(nproc)
-beside = $(filter $(1),$(foreach folder,$(OUT) $(OUT)/avx512 $(OUT)/amx,$(BESIDE_TESTS:%.c=$(folder)/%)))
+beside = $(filter $(1),$(BESIDE_TESTS:%.c=$(OUT)/%) \
+  $(foreach folder,$(OUT)/avx512 $(OUT)/amx,$(patsubst %.c,$(folder)/%,$(filter %.c,$(BESIDE_TESTS)))))
 run_tests = BUILD=$(BUILD) OUT=$(OUT) TEST_JOBS="$(TEST_JOBS)" TEST_BESIDE="$(call beside,$(1))" \
   bash tests/run.sh $(call beside,$(1)) $(filter-out $(call beside,$(1)),$(1))
 

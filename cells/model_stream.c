@@ -1,11 +1,10 @@
-/* See model_stream.h. How many steps of a stage are there when a session has had N is reckoned
- * stage by stage (cell_stream_steps()); what has to be kept follows from how far readers lag behind
- * what they read, for every N until it repeats itself. */
+/* See model_stream.h. What has to be kept follows from how far readers lag behind what they read
+ * (stream_steps.h) when a session has had N steps, for every N until it repeats itself. */
 #include "cells/model_stream.h"
 
-#include "base/assert.h"
 #include "base/divide.h"
 #include "cells/model_attend.h"
+#include "cells/stream_steps.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -14,129 +13,11 @@
 #define PERIOD_MAX 16384u
 #define TRIED_MAX  (1u << 17)
 
-static int64_t floor_div(int64_t a, int64_t b)
-{
-    return a / b - (a % b < 0 ? 1 : 0);
-}
-
 bool cell__stream_is_window(const struct cell_source *source)
 {
     const bool is_told = source->count == 1 && source->by > 0;
     const bool is_last = source->count == 1 && source->is_from_end && source->offset == -1;
     return source->kind != CELL_SOURCE_MEMORY && source->count > 0 && !is_told && !is_last;
-}
-
-/* ---- Steps that are there ---- */
-
-static bool is_timed(const struct cell_stage *stage)
-{
-    return stage->kind == CELL_STAGE_EACH || stage->kind == CELL_STAGE_CHAIN;
-}
-
-/* Whether it is steps of an input or a stage that the reader takes as they come. */
-static bool has_steps(const struct cell_model *model, const struct cell_source *source)
-{
-    return source->kind == CELL_SOURCE_INPUT
-               ? model->inputs[source->index].time_axis >= 0
-               : source->kind == CELL_SOURCE_EACH && is_timed(&model->stages[source->stage]);
-}
-
-/* Of a sequence whose base has so many steps, as of the whole. */
-static int64_t length_of(const struct cell_model *model, uint32_t sequence, int64_t given)
-{
-    const struct cell_sequence *way[CELL_SEQUENCES_MAX];
-    uint32_t n = 0;
-    while (model->sequences[sequence].stride > 0) {
-        base_assert(n < CELL_SEQUENCES_MAX);
-        way[n++] = &model->sequences[sequence];
-        sequence = model->sequences[sequence].source;
-    }
-    while (n > 0) {
-        const struct cell_sequence *step = way[--n];
-        const int64_t steps = floor_div(given + step->add, step->stride) + 1;
-        given = steps > 0 ? steps : 0;
-    }
-    return given;
-}
-
-/* What an input reads for step t of its stage: of an INPUT or an EACH the steps from t * stride +
- * first up to t * stride + last. */
-struct reading {
-    const struct cell_source *of;
-    int64_t stride, first, last;
-};
-
-/* false: it is no steps. */
-static bool find_reading(const struct cell_model *model, uint32_t stage, uint32_t input,
-                         struct reading *out)
-{
-    const struct cell_source *source = &model->stages[stage].inputs[input];
-    if (source->kind == CELL_SOURCE_MEMORY) {
-        const struct cell_attended *attended = &model->stream.attends[stage];
-        *out = (struct reading){.of = &model->memories[source->index].sources[0],
-                                .stride = 1,
-                                .first = attended->from,
-                                .last = attended->to};
-        return attended->is_on;
-    }
-    *out = (struct reading){.of = source, .stride = 1};
-    if (source->count > 0) {
-        out->stride = source->stride;
-        out->first = source->offset;
-        out->last = source->offset + (int64_t)source->count - 1;
-    }
-    return has_steps(model, source);
-}
-
-static int64_t steps_there(const struct reading *reading, int64_t given, const int64_t *steps)
-{
-    return reading->of->kind == CELL_SOURCE_INPUT ? given : steps[reading->of->stage];
-}
-
-void cell_stream_steps(const struct cell_model *model, int64_t given, bool is_end,
-                       int64_t steps[CELL_STAGES_MAX])
-{
-    // What is made of padding alone is not taken before a session has begun.
-    const bool has_begun = given > 0 || is_end;
-    for (uint32_t s = 0; s < model->n_stages; s++) {
-        const struct cell_stage *stage = &model->stages[s];
-        const bool has_some = has_begun && is_timed(stage);
-        steps[s] = has_some ? length_of(model, stage->sequence, given) : 0;
-        for (uint32_t i = 0; i < stage->type->def.n_inputs && steps[s] > 0 && !is_end; i++) {
-            struct reading reading;
-            if (find_reading(model, s, i, &reading)) {
-                const int64_t there = steps_there(&reading, given, steps);
-                const int64_t reach = floor_div(there - reading.last - 1, reading.stride) + 1;
-                steps[s] = reach < 0 ? 0 : reach < steps[s] ? reach : steps[s];
-            }
-        }
-    }
-}
-
-uint32_t cell_stream_unmet(const struct cell_model *model, int64_t given)
-{
-    for (uint32_t q = 0; q < model->n_sequences; q++) {
-        const struct cell_sequence *sequence = &model->sequences[q];
-        const int64_t steps = length_of(model, q, given);
-        const int64_t source = sequence->stride > 0 ? length_of(model, sequence->source, given) : 0;
-        const bool is_few = steps < INT32_MAX && source < INT32_MAX &&
-                            !cell_sequence_is_met(sequence, (uint32_t)source, (uint32_t)steps);
-        if (is_few || (sequence->multiple > 0 && steps % sequence->multiple != 0)) {
-            return q;
-        }
-    }
-    return CELL_SEQUENCES_MAX;
-}
-
-uint32_t cell_stream_over(const struct cell_model *model, int64_t given)
-{
-    for (uint32_t q = 0; q < model->n_sequences; q++) {
-        const uint32_t most = model->sequences[q].steps_max;
-        if (most > 0 && length_of(model, q, given) > (int64_t)most) {
-            return q;
-        }
-    }
-    return CELL_SEQUENCES_MAX;
 }
 
 /* ---- What may be streamed ---- */
@@ -181,7 +62,7 @@ static enum base_status find_base(struct cell_model *model, uint64_t *period,
     *period = 1;
     for (uint32_t s = 0; s < model->n_stages; s++) {
         uint64_t rate = 1;
-        if (!is_timed(&model->stages[s])) {
+        if (!cell__stage_is_timed(&model->stages[s])) {
             continue;
         }
         if (model->stages[s].is_shared) {
@@ -217,8 +98,8 @@ static enum base_status check_window(const struct cell_model *model, uint32_t st
 {
     const struct cell_stage *reader = &model->stages[stage];
     const struct cell_source *source = &reader->inputs[input];
-    if (has_steps(model, source) && is_timed(reader) && source->parts == 0 && source->by == 0 &&
-        !source->is_from_end) {
+    if (cell__has_steps(model, source) && cell__stage_is_timed(reader) && source->parts == 0 &&
+        source->by == 0 && !source->is_from_end) {
         return BASE_OK;
     }
     return refuse(model, stage, "reads steps beside its own, which may be in other requests",
@@ -230,7 +111,8 @@ static enum base_status check_memory(const struct cell_model *model, uint32_t st
                                      struct base_error *error)
 {
     const struct cell_memory *memory = &model->memories[model->stages[stage].inputs[input].index];
-    if (!is_timed(&model->stages[stage]) || !has_steps(model, &memory->sources[0])) {
+    if (!cell__stage_is_timed(&model->stages[stage]) ||
+        !cell__has_steps(model, &memory->sources[0])) {
         return refuse(model, stage, "reads all steps, of which some may be in other requests",
                       error);
     }
@@ -267,7 +149,7 @@ static enum base_status bound_attended(struct cell_model *model, uint32_t stage,
     }
     if (most == 0) {
         model->stream.steps_max = steps_max;
-        most = length_of(model, of->sequence, steps_max);
+        most = cell__length_of(model, of->sequence, steps_max);
     }
     attended->from = most > 0 ? 1 - most : 0;
     return BASE_OK;
@@ -331,9 +213,10 @@ static bool describe(const struct cell_model *model, const struct cell_source *s
 static enum base_status keep(struct cell_model *model, uint32_t stage, uint32_t input,
                              int64_t steps, struct base_error *error)
 {
-    struct reading reading;
+    struct cell__reading reading;
     struct cell_history found;
-    if (!find_reading(model, stage, input, &reading) || !describe(model, reading.of, &found)) {
+    if (!cell__find_reading(model, stage, input, &reading) ||
+        !describe(model, reading.of, &found)) {
         return refuse(model, stage, "reads earlier steps of numbers that nobody could check",
                       error);
     }
@@ -361,7 +244,7 @@ static enum base_status keep(struct cell_model *model, uint32_t stage, uint32_t 
 
 static void note_answered(struct cell_model *model, const struct cell_source *source)
 {
-    if (source->kind == CELL_SOURCE_EACH && is_timed(&model->stages[source->stage])) {
+    if (source->kind == CELL_SOURCE_EACH && cell__stage_is_timed(&model->stages[source->stage])) {
         model->stream.is_answered[source->stage] = true;
     }
 }
@@ -408,7 +291,7 @@ static bool has_steps_of_stage(const struct cell_model *model, uint32_t output)
 {
     const struct cell_source *source = &model->output_sources[output][0];
     return model->outputs[output].time_axis >= 0 && source->kind == CELL_SOURCE_EACH &&
-           is_timed(&model->stages[source->stage]);
+           cell__stage_is_timed(&model->stages[source->stage]);
 }
 
 static void measure_output(const struct cell_model *model, uint32_t output, const int64_t *steps,
@@ -451,14 +334,14 @@ static void measure(const struct cell_model *model, int64_t given, const int64_t
 {
     for (uint32_t s = 0; s < model->n_stages; s++) {
         const struct cell_stage *stage = &model->stages[s];
-        if (!is_timed(stage)) {
+        if (!cell__stage_is_timed(stage)) {
             continue;
         }
         for (uint32_t i = 0; i < stage->type->def.n_inputs; i++) {
-            struct reading reading;
-            if (find_reading(model, s, i, &reading)) {
+            struct cell__reading reading;
+            if (cell__find_reading(model, s, i, &reading)) {
                 const int64_t first = steps[s] * reading.stride + reading.first;
-                const int64_t lag = steps_there(&reading, given, steps) - first;
+                const int64_t lag = cell__steps_there(&reading, given, steps) - first;
                 lags->most[s][i] = lag > lags->most[s][i] ? lag : lags->most[s][i];
             }
             lags->counts = lags->counts || stage->inputs[i].kind == CELL_SOURCE_NUMBER ||
@@ -481,7 +364,7 @@ static bool has_all_begun(const struct cell_model *model, const int64_t *steps)
 {
     bool has_begun = true;
     for (uint32_t s = 0; s < model->n_stages; s++) {
-        has_begun = has_begun && (!is_timed(&model->stages[s]) || steps[s] > 0);
+        has_begun = has_begun && (!cell__stage_is_timed(&model->stages[s]) || steps[s] > 0);
     }
     return has_begun;
 }
@@ -514,7 +397,7 @@ static void note_last(struct cell_model *model, const struct cell_source *source
     const bool is_last =
         source->kind == CELL_SOURCE_LAST || source->kind == CELL_SOURCE_LAST_STATE ||
         (source->kind == CELL_SOURCE_EACH && (source->is_from_end || source->by > 0));
-    if (is_last && is_timed(&model->stages[source->stage])) {
+    if (is_last && cell__stage_is_timed(&model->stages[source->stage])) {
         model->stream.has_last[source->stage] = true;
     }
 }
@@ -567,7 +450,7 @@ static bool has_others(const struct cell_model *model)
     bool has = false;
     for (uint32_t s = 0; s < model->n_stages; s++) {
         const struct cell_stage *stage = &model->stages[s];
-        has = has || (is_timed(stage) && model->sequences[stage->sequence].stride > 0);
+        has = has || (cell__stage_is_timed(stage) && model->sequences[stage->sequence].stride > 0);
         for (uint32_t i = 0; i < model->stages[s].type->def.n_inputs; i++) {
             const struct cell_source *source = &model->stages[s].inputs[i];
             const bool is_memory =
