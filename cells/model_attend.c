@@ -22,7 +22,7 @@ static struct known known_constant(const struct cell_op *op)
     const bool is_number = weight->dtype == CELL_F32 && weight->cols == 1;
     struct known known = {.n = is_number ? 1 : 0};
     if (is_number) {
-        known.add[0] = ((const float *)weight->data)[0];
+        known.add[0] = (double)((const float *)weight->data)[0];
     }
     return known;
 }

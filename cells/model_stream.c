@@ -155,21 +155,29 @@ static enum base_status bound_attended(struct cell_model *model, uint32_t stage,
     return BASE_OK;
 }
 
+static enum base_status find_attended_of(struct cell_model *model, uint32_t stage,
+                                         uint32_t steps_max, struct base_error *error)
+{
+    const struct cell_stage *of = &model->stages[stage];
+    const char *why = cell__attend_find(model, stage, &model->stream.attends[stage]);
+    if (why != NULL) {
+        return refuse(model, stage, why, error);
+    }
+    for (uint32_t i = 0; i < of->type->def.n_inputs; i++) {
+        if (of->inputs[i].kind == CELL_SOURCE_MEMORY) {
+            BASE_TRY(check_memory(model, stage, i, error));
+            BASE_TRY(bound_attended(model, stage, i, steps_max, error));
+        }
+    }
+    return BASE_OK;
+}
+
 static enum base_status find_attended(struct cell_model *model, uint32_t steps_max,
                                       struct base_error *error)
 {
     for (uint32_t s = 0; s < model->n_stages; s++) {
-        const struct cell_stage *stage = &model->stages[s];
-        if (stage->kind == CELL_STAGE_DECODER) {
-            continue; // its own affair
-        }
-        const char *why = cell__attend_find(model, s, &model->stream.attends[s]);
-        BASE_TRY(why == NULL ? BASE_OK : refuse(model, s, why, error));
-        for (uint32_t i = 0; i < stage->type->def.n_inputs; i++) {
-            if (stage->inputs[i].kind == CELL_SOURCE_MEMORY) {
-                BASE_TRY(check_memory(model, s, i, error));
-                BASE_TRY(bound_attended(model, s, i, steps_max, error));
-            }
+        if (model->stages[s].kind != CELL_STAGE_DECODER) { // whose memories are its own affair
+            BASE_TRY(find_attended_of(model, s, steps_max, error));
         }
     }
     return BASE_OK;

@@ -308,9 +308,12 @@ static enum base_status set_part_roles(struct cell__import *im)
 /* Whether the node's windows go along the atom, or along what others have left of it. */
 static bool has_windows_along(struct cell__import *im, const struct cell__node *node, uint32_t root)
 {
-    const struct cell__value *in = node->n_inputs > 0 ? cell__input(im, node, 0) : NULL;
     bool has = false;
-    for (uint32_t k = 2; is_window(node) && in->kind == CELL__ROWS && k < in->shape.rank; k++) {
+    if (!is_window(node)) {
+        return false;
+    }
+    const struct cell__value *in = cell__input(im, node, 0);
+    for (uint32_t k = 2; in->kind == CELL__ROWS && k < in->shape.rank; k++) {
         for (uint32_t i = 0; i < in->shape.axes[k].n; i++) {
             const uint32_t atom = cell__atom_root(im, in->shape.axes[k].atoms[i]);
             has = has || atom == root || cell__atom_follows(im, &im->atoms[atom], root);
