@@ -639,11 +639,69 @@ static enum base_status bound_of(struct cell__import *im, uint32_t number, int32
     return cell__row_pair(im, CELL_OP_ADD, number, *out, out);
 }
 
-/* From which key on the query attends, and before which it ends. */
-static enum base_status bounds_of(struct scores *s, uint32_t query, uint32_t *out)
+static bool is_number(const struct cell__import *im, uint32_t row, float number)
+{
+    const struct cell__row *at = &im->rows[row];
+    if (at->kind != CELL__ROW_CONST || at->value.dtype != CELL_F32 || at->value.width != 1) {
+        return false;
+    }
+    const float value = *(const float *)at->op.weights[0].data;
+    return value <= number && value >= number;
+}
+
+/* Whether a row is such a bound, of that sequence's number. */
+static bool is_bound(const struct cell__import *im, uint32_t row, uint32_t sequence, int32_t add)
+{
+    const struct cell__row *at = &im->rows[row];
+    if (abs(add) >= CELL__BAND_FAR) {
+        return is_number(im, row, add > 0 ? BOUND_MAX : 0.0f);
+    }
+    if (at->kind != CELL__ROW_OP || at->op.kind != CELL_OP_ADD ||
+        !is_number(im, at->op.operands[1], (float)add)) {
+        return false;
+    }
+    const struct cell__row *cast = &im->rows[at->op.operands[0]];
+    const bool is_cast = cast->kind == CELL__ROW_OP && cast->op.kind == CELL_OP_CAST;
+    const struct cell__row *number = is_cast ? &im->rows[cast->op.operands[0]] : at;
+    return number->kind == CELL__ROW_NUMBER && number->index == sequence &&
+           number->part == CELL_NUMBER_ATTENDED;
+}
+
+/* What a head takes its part of. */
+static uint32_t whole_of(const struct cell__import *im, uint32_t row)
+{
+    while (im->rows[row].kind == CELL__ROW_OP && im->rows[row].op.kind == CELL_OP_SLICE) {
+        row = im->rows[row].op.operands[0];
+    }
+    return row;
+}
+
+/* The bounds of another head of the same attention, or NONE: how far they attend is one. What takes
+ * its parts of other rows may be in another stage, which counts for itself. */
+static uint32_t find_bounds(const struct scores *s, const struct cell_op *op, uint32_t sequence)
+{
+    const struct cell__import *im = s->im;
+    for (uint32_t r = im->n_rows; r-- > 0;) {
+        const struct cell__row *at = &im->rows[r];
+        bool is_other = at->kind == CELL__ROW_OP && at->op.kind == CELL_OP_ATTEND &&
+                        at->op.n_operands > 3 && at->chain == im->scan;
+        for (uint32_t i = 0; is_other && i < 3; i++) {
+            is_other = whole_of(im, at->op.operands[i]) == whole_of(im, op->operands[i]);
+        }
+        const uint32_t *bounds = is_other ? im->rows[at->op.operands[3]].op.operands : NULL;
+        if (is_other && is_bound(im, bounds[0], sequence, s->first) &&
+            is_bound(im, bounds[1], sequence, s->last + 1)) {
+            return at->op.operands[3];
+        }
+    }
+    return CELL__NONE;
+}
+
+/* From which key on the query of an ATTEND attends, and before which it ends. */
+static enum base_status bounds_of(struct scores *s, const struct cell_op *op, uint32_t *out)
 {
     struct cell__import *im = s->im;
-    const uint32_t times = im->rows[query].times & ~s->times;
+    const uint32_t times = im->rows[op->operands[0]].times & ~s->times;
     struct cell_op cast = {.kind = CELL_OP_CAST, .n_operands = 1};
     uint32_t number = CELL__NONE;
     uint32_t bounds[2] = {CELL__NONE, CELL__NONE};
@@ -651,6 +709,10 @@ static enum base_status bounds_of(struct scores *s, uint32_t query, uint32_t *ou
         cell__sequence_of_mirror(im, cell__only_sequence(times)) !=
             cell__sequence_of_mirror(im, cell__only_sequence(s->times))) {
         return cell__refuse(im, "a mask that leaves a step without the one of its own number");
+    }
+    *out = find_bounds(s, op, cell__only_sequence(times));
+    if (*out != CELL__NONE) {
+        return BASE_OK;
     }
     BASE_TRY(cell__row_number_of_step(im, cell__only_sequence(times), &cast.operands[0]));
     im->rows[cast.operands[0]].part = CELL_NUMBER_ATTENDED;
@@ -681,7 +743,8 @@ static enum base_status attend(struct scores *s, uint32_t variant, uint32_t valu
         if (is_largest) {
             return cell__refuse(im, "the largest of scores of which some are masked");
         }
-        BASE_TRY(bounds_of(s, product.query, &op.operands[op.n_operands++]));
+        BASE_TRY(bounds_of(s, &op, &op.operands[3]));
+        op.n_operands = 4;
     }
     return cell__row_op(im, &op, value, out);
 }
