@@ -95,6 +95,7 @@ CELLS_SRCS = \
   cells/def.c \
   cells/file.c \
   cells/import/assigned.c \
+  cells/import/attend_bounds.c \
   cells/import/attr.c \
   cells/import/band.c \
   cells/import/behind.c \

@@ -1,5 +1,5 @@
 /* See model_attend.h. Bounds are sums of the step's number and of constants, whoever wrote the
- * mask (cells/import/op_attend.c): so a cell's ops are gone through once, in their order. */
+ * mask (cells/import/attend_bounds.c): so a cell's ops are gone through once, in their order. */
 #include "cells/model_attend.h"
 
 /* What is known of a value: of n elements, 1 or 2, that each is a constant, or the step's number,

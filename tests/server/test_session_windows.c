@@ -415,6 +415,18 @@ START_TEST(test_sessions_that_are_too_long)
 }
 END_TEST
 
+/* How many steps each row has had, as the client says. */
+static struct srv_tensor count_tensor(const struct course *course, const int64_t *rows)
+{
+    const struct cell_model *cells = course->whole.ask.cells;
+    return (struct srv_tensor){.name = cells->inputs[cells->stream.count_input].name,
+                               .datatype = "INT64",
+                               .rank = 2,
+                               .shape = {course->n_rows, 1},
+                               .data = (const uint8_t *)rows,
+                               .bytes = course->n_rows * sizeof(rows[0])};
+}
+
 /* Steps so far that nobody can have had. */
 START_TEST(test_counts_that_are_none)
 {
@@ -433,12 +445,7 @@ START_TEST(test_counts_that_are_none)
         const int64_t rows[ROWS_MAX] = {counts[i], 0, 0};
         ck_assert(cells->stream.counts);
         inputs[0] = request->inputs[0];
-        inputs[1] = (struct srv_tensor){.name = cells->inputs[cells->stream.count_input].name,
-                                        .datatype = "INT64",
-                                        .rank = 2,
-                                        .shape = {course.n_rows, 1},
-                                        .data = (const uint8_t *)rows,
-                                        .bytes = course.n_rows * sizeof(rows[0])};
+        inputs[1] = count_tensor(&course, rows);
         request->inputs = inputs;
         request->n_inputs = 2;
         start_and_wait(&course.parts[0]);
@@ -471,13 +478,7 @@ START_TEST(test_counts_that_are_far)
         for (uint32_t p = 0; p < 2; p++) { // a part, and an end
             struct srv_request *request = &course.parts[p].ask.request;
             memcpy(inputs, request->inputs, request->n_inputs * sizeof(inputs[0]));
-            inputs[request->n_inputs++] =
-                (struct srv_tensor){.name = cells->inputs[cells->stream.count_input].name,
-                                    .datatype = "INT64",
-                                    .rank = 2,
-                                    .shape = {course.n_rows, 1},
-                                    .data = (const uint8_t *)rows,
-                                    .bytes = course.n_rows * sizeof(rows[0])};
+            inputs[request->n_inputs++] = count_tensor(&course, rows);
             request->inputs = inputs;
             request->sequence.is_start = true;
             request->sequence.is_end = p == 1;
