@@ -2,6 +2,7 @@
  * (stream_steps.h) when a session has had N steps, for every N until it repeats itself. */
 #include "cells/model_stream.h"
 
+#include "base/assert.h"
 #include "base/divide.h"
 #include "cells/model_attend.h"
 #include "cells/stream_steps.h"
@@ -29,20 +30,31 @@ static enum base_status refuse(const struct cell_model *model, uint32_t stage, c
                      model->stages[stage].type->name, why);
 }
 
-/* The sequence that another follows from, by strides alone; *rate: of how many of its steps one is.
- * CELL_SEQUENCES_MAX: otherwise. */
-static uint32_t base_of(const struct cell_model *model, uint32_t sequence, uint64_t *rate)
+/* How many steps of a sequence come with how many of that which it follows from, by strides and
+ * parts alone; base CELL_SEQUENCES_MAX: it follows otherwise. */
+struct rate {
+    uint32_t base;
+    uint64_t given, made;
+};
+
+static void find_rates(const struct cell_model *model, struct rate rates[CELL_SEQUENCES_MAX])
 {
-    *rate = 1;
-    while (model->sequences[sequence].stride > 0) {
-        const struct cell_sequence *at = &model->sequences[sequence];
-        *rate *= at->stride;
-        if (at->kept > 0 || cell_sequence_parts(at) != 1 || *rate > PERIOD_MAX) {
-            return CELL_SEQUENCES_MAX;
+    for (uint32_t q = 0; q < CELL_SEQUENCES_MAX; q++) {
+        const struct cell_sequence *at = &model->sequences[q];
+        rates[q] = (struct rate){.base = q, .given = 1, .made = 1};
+        if (at->stride == 0) {
+            continue;
         }
-        sequence = at->source;
+        base_assert(at->source < q);
+        const struct rate *of = &rates[at->source];
+        const uint64_t parts = of->made * cell_sequence_parts(at);
+        const uint64_t common = base_greatest_divisor(parts, at->stride);
+        rates[q].made = parts / common;
+        rates[q].given = of->given * (at->stride / common);
+        const bool is_even = at->kept == 0 && of->base < CELL_SEQUENCES_MAX &&
+                             parts <= PERIOD_MAX && rates[q].given <= PERIOD_MAX;
+        rates[q].base = is_even ? of->base : CELL_SEQUENCES_MAX;
     }
-    return sequence;
 }
 
 static bool has_batch(const struct cell_model *model)
@@ -58,30 +70,32 @@ static bool has_batch(const struct cell_model *model)
 static enum base_status find_base(struct cell_model *model, uint64_t *period,
                                   struct base_error *error)
 {
+    struct rate rates[CELL_SEQUENCES_MAX];
+    find_rates(model, rates);
     model->stream.base = CELL_SEQUENCES_MAX;
     *period = 1;
     for (uint32_t s = 0; s < model->n_stages; s++) {
-        uint64_t rate = 1;
+        const struct rate *rate = &rates[model->stages[s].sequence];
         if (!cell__stage_is_timed(&model->stages[s])) {
             continue;
         }
         if (model->stages[s].is_shared) {
             return refuse(model, s, "takes the same steps for all rows", error);
         }
-        const uint32_t base = base_of(model, model->stages[s].sequence, &rate);
         const bool is_first = model->stream.base == CELL_SEQUENCES_MAX;
-        *period = *period / base_greatest_divisor(*period, rate) * rate;
-        if (base == CELL_SEQUENCES_MAX || (!is_first && base != model->stream.base) ||
-            *period > PERIOD_MAX) {
+        const bool is_same = is_first || rate->base == model->stream.base;
+        *period = *period / base_greatest_divisor(*period, rate->given) * rate->given;
+        if (rate->base == CELL_SEQUENCES_MAX || !is_same || *period > PERIOD_MAX) {
             return refuse(model, s,
                           "has steps of a sequence that does not follow from the request's", error);
         }
-        model->stream.base = base;
+        model->stream.base = rate->base;
+        // Its first steps may be as many as the request's, and later ones not.
+        model->stream.counts = model->stream.counts || rate->given > 1 || rate->made > 1;
     }
     for (uint32_t i = 0; i < model->n_inputs; i++) {
-        uint64_t rate = 1;
         const struct cell_tensor *input = &model->inputs[i];
-        const bool is_same = base_of(model, input->sequence, &rate) == model->stream.base &&
+        const bool is_same = rates[input->sequence].base == model->stream.base &&
                              has_batch(model) == (input->batch_axis >= 0);
         if (input->time_axis >= 0 && !is_same) {
             return base_fail(error, BASE_UNIMPLEMENTED,
@@ -98,7 +112,8 @@ static enum base_status check_window(const struct cell_model *model, uint32_t st
 {
     const struct cell_stage *reader = &model->stages[stage];
     const struct cell_source *source = &reader->inputs[input];
-    if (cell__has_steps(model, source) && cell__stage_is_timed(reader) && source->parts == 0 &&
+    const bool is_whole = source->parts == 0 || source->kind == CELL_SOURCE_EACH;
+    if (cell__has_steps(model, source) && cell__stage_is_timed(reader) && is_whole &&
         source->by == 0 && !source->is_from_end) {
         return BASE_OK;
     }
@@ -348,8 +363,8 @@ static void measure(const struct cell_model *model, int64_t given, const int64_t
         for (uint32_t i = 0; i < stage->type->def.n_inputs; i++) {
             struct cell__reading reading;
             if (cell__find_reading(model, s, i, &reading)) {
-                const int64_t first = steps[s] * reading.stride + reading.first;
-                const int64_t lag = cell__steps_there(&reading, given, steps) - first;
+                const int64_t first = cell__first_row(&reading, steps[s]);
+                const int64_t lag = cell__rows_there(&reading, given, steps) - first;
                 lags->most[s][i] = lag > lags->most[s][i] ? lag : lags->most[s][i];
             }
             lags->counts = lags->counts || stage->inputs[i].kind == CELL_SOURCE_NUMBER ||
@@ -538,8 +553,8 @@ enum base_status cell__stream_find(struct cell_model *model, uint32_t steps_max,
         return BASE_OK;
     }
     BASE_TRY(check_windows(model, error));
-    BASE_TRY(find_attended(model, steps_max, error));
     BASE_TRY(find_base(model, &period, error));
+    BASE_TRY(find_attended(model, steps_max, error));
     find_answered(model);
     if (!try_all(model, period, &lags)) {
         return base_fail(error, BASE_UNIMPLEMENTED,
@@ -552,7 +567,6 @@ enum base_status cell__stream_find(struct cell_model *model, uint32_t steps_max,
     note_lasts(model);
     BASE_TRY(keep_all(model, &lags, error));
     model->stream.is_on = true;
-    // Of strides the first steps may be as many as the request's, and later ones not.
-    model->stream.counts = lags.counts || period > 1;
+    model->stream.counts = model->stream.counts || lags.counts;
     return BASE_OK;
 }

@@ -2,11 +2,7 @@
 #include "cells/stream_steps.h"
 
 #include "base/assert.h"
-
-static int64_t floor_div(int64_t a, int64_t b)
-{
-    return a / b - (a % b < 0 ? 1 : 0);
-}
+#include "base/divide.h"
 
 bool cell__stage_is_timed(const struct cell_stage *stage)
 {
@@ -32,7 +28,8 @@ int64_t cell__length_of(const struct cell_model *model, uint32_t sequence, int64
     }
     while (n > 0) {
         const struct cell_sequence *step = way[--n];
-        const int64_t steps = floor_div(given + step->add, step->stride) + 1;
+        const int64_t made = given * cell_sequence_parts(step);
+        const int64_t steps = base_floor_divide(made + step->add, step->stride) + 1;
         given = steps > 0 ? steps : 0;
     }
     return given;
@@ -46,11 +43,13 @@ bool cell__find_reading(const struct cell_model *model, uint32_t stage, uint32_t
         const struct cell_attended *attended = &model->stream.attends[stage];
         *out = (struct cell__reading){.of = &model->memories[source->index].sources[0],
                                       .stride = 1,
+                                      .parts = 1,
                                       .first = attended->from,
                                       .last = attended->to};
         return attended->is_on;
     }
-    *out = (struct cell__reading){.of = source, .stride = 1};
+    *out = (struct cell__reading){
+        .of = source, .stride = 1, .parts = source->parts > 0 ? source->parts : 1};
     if (source->count > 0) {
         out->stride = source->stride;
         out->first = source->offset;
@@ -59,9 +58,14 @@ bool cell__find_reading(const struct cell_model *model, uint32_t stage, uint32_t
     return cell__has_steps(model, source);
 }
 
-int64_t cell__steps_there(const struct cell__reading *reading, int64_t given, const int64_t *steps)
+int64_t cell__rows_there(const struct cell__reading *reading, int64_t given, const int64_t *steps)
 {
     return reading->of->kind == CELL_SOURCE_INPUT ? given : steps[reading->of->stage];
+}
+
+int64_t cell__first_row(const struct cell__reading *reading, int64_t t)
+{
+    return base_floor_divide(t * reading->stride + reading->first, reading->parts);
 }
 
 void cell_stream_steps(const struct cell_model *model, int64_t given, bool is_end,
@@ -76,8 +80,9 @@ void cell_stream_steps(const struct cell_model *model, int64_t given, bool is_en
         for (uint32_t i = 0; i < stage->type->def.n_inputs && steps[s] > 0 && !is_end; i++) {
             struct cell__reading reading;
             if (cell__find_reading(model, s, i, &reading)) {
-                const int64_t there = cell__steps_there(&reading, given, steps);
-                const int64_t reach = floor_div(there - reading.last - 1, reading.stride) + 1;
+                const int64_t there = cell__rows_there(&reading, given, steps) * reading.parts;
+                const int64_t reach =
+                    base_floor_divide(there - reading.last - 1, reading.stride) + 1;
                 steps[s] = reach < 0 ? 0 : reach < steps[s] ? reach : steps[s];
             }
         }

@@ -6,10 +6,10 @@
 #include "cells/model.h"
 
 /* What an input reads for step t of its stage: of an INPUT or an EACH the steps from t * stride +
- * first up to t * stride + last. */
+ * first up to t * stride + last, of which each row has `parts`. */
 struct cell__reading {
     const struct cell_source *of;
-    int64_t stride, first, last;
+    int64_t stride, first, last, parts;
 };
 
 bool cell__stage_is_timed(const struct cell_stage *stage);
@@ -20,7 +20,9 @@ int64_t cell__length_of(const struct cell_model *model, uint32_t sequence, int64
 /* false: the input is no steps. */
 bool cell__find_reading(const struct cell_model *model, uint32_t stage, uint32_t input,
                         struct cell__reading *out);
-/* Steps of what is read when the session has had `given` and the stages have taken `steps`. */
-int64_t cell__steps_there(const struct cell__reading *reading, int64_t given, const int64_t *steps);
+/* Rows of what is read when the session has had `given` and the stages have taken `steps`. */
+int64_t cell__rows_there(const struct cell__reading *reading, int64_t given, const int64_t *steps);
+/* Of those the first that is read for step t of the stage; below 0: before all. */
+int64_t cell__first_row(const struct cell__reading *reading, int64_t t);
 
 #endif

@@ -231,8 +231,9 @@ static int64_t steps_behind(const struct sched__unfolding *u, uint32_t s,
     if (stream == NULL || stage->kind == CELL_STAGE_ONCE) {
         return 0;
     }
+    const int64_t parts = source->parts > 0 ? source->parts : 1;
     return stream->taken_before[sched__place_of(u, stage)] * source->stride -
-           sched__steps_before(u, source);
+           sched__steps_before(u, source) * parts;
 }
 
 /* What has no steps itself reads some of a number that the model states. Of rows that are parted,

@@ -1,6 +1,7 @@
 /* See replay.h. Every stage keeps all its outputs of all steps; nothing is clever here. */
 #include "tests/cells/replay.h"
 
+#include "base/divide.h"
 #include "base/mem.h"
 #include "tests/cells/oracle.h"
 #include "tests/util.h"
@@ -294,11 +295,12 @@ static void set_window(const struct replay *replay, const struct cell_stage *sta
     const struct cell_source *source = &stage->inputs[input];
     const uint32_t width = oracle->def->values[input].width / source->count;
     const int64_t steps = steps_there(replay, source, b);
+    const int64_t parts = source->parts > 0 ? source->parts : 1;
     int64_t first = t * source->stride + source->offset + (source->is_from_end ? steps : 0);
     ck_assert(!source->is_from_end || first >= 0);
     if (replay->is_part && stage->kind != CELL_STAGE_ONCE) {
         const int64_t own = replay->before[stage - replay->model->stages];
-        first += own * source->stride - steps_before(replay, source);
+        first += own * source->stride - steps_before(replay, source) * parts;
     }
     if (source->by > 0) {
         const struct replay_tensor *tensor = &replay->inputs[source->by - 1];
@@ -307,21 +309,23 @@ static void set_window(const struct replay *replay, const struct cell_stage *sta
         first = source->is_clipped && first < 0 ? 0 : first;
         ck_assert(first >= 0 && first < steps);
     }
-    const int64_t parts = source->parts > 0 ? source->parts : 1;
     const struct cell_history *history =
         replay->is_part ? cell_model_history(replay->model, source) : NULL;
     for (uint32_t i = 0; i < source->count; i++) {
         const int64_t at = first + i;
         double *to = oracle->values[input] + (size_t)i * width;
         memset(to, 0, width * sizeof(*to));
-        ck_assert(source->parts == 0 || (at >= 0 && at < steps * parts));
-        if (at >= 0 && at < steps * parts) {
-            const double *row = read_source(replay, source, b, at / parts);
-            memcpy(to, row + (size_t)(at % parts) * width, width * sizeof(*to));
-        } else if (at < 0 && history != NULL) {
-            const double *row = read_history(replay, history, b, at);
+        const int64_t place = base_floor_divide(at, parts);
+        const double *row = NULL;
+        ck_assert(source->parts == 0 || (place >= 0 && place < steps) || history != NULL);
+        if (place >= 0 && place < steps) {
+            row = read_source(replay, source, b, place);
+        } else if (place < 0 && history != NULL) {
+            row = read_history(replay, history, b, place);
             ck_assert_ptr_nonnull(row);
-            memcpy(to, row, width * sizeof(*to));
+        }
+        if (row != NULL) {
+            memcpy(to, row + (size_t)(at - place * parts) * width, width * sizeof(*to));
         }
     }
 }

@@ -393,8 +393,8 @@ class Chains(Graph):
 
 
 class Streams(Chains):
-    """Nodes forwards over one sequence, windows beside their own steps, strides, attention to steps around them, numbers of
-    steps: asked as a whole, and as a session part by part, whose answers one behind the other have the whole's bits."""
+    """Nodes forwards over one sequence, windows beside their own steps, strides, several steps made of each, attention to
+    steps around them, numbers of steps: asked as a whole, and as a session part by part, whose answers one behind the other have the whole's bits."""
 
     directions, backwards = ["forward"], 0
     config = "states: recurrent\nmax-sequence-length: 60"
@@ -427,6 +427,56 @@ class Streams(Chains):
         self.notes.append(f"{taps} taps, {pads}, by {stride}")
         self.values = []
         self.add(self.node("Transpose", [name], perm=[2, 0, 1]), "seq", width, 4 * value.most + 1)
+
+    def grown(self, name, width, by):
+        """[batch, width, steps], of each step so many: a transposed convolution, or repeated, or between two. Its name and width."""
+        rng = self.rng
+        kind = rng.choice(["ConvTranspose", "ConvTranspose", "nearest", "linear"])
+        self.notes.append(f"{by} of each by {kind}")
+        if kind != "ConvTranspose":
+            where = "asymmetric" if kind == "nearest" else rng.choice(["half_pixel", "asymmetric"])
+            scales = self.constant(numpy.array([1, 1, by], numpy.float32))
+            return self.node("Resize", [name, "", scales], mode=kind, coordinate_transformation_mode=where,
+                             nearest_mode="floor"), width
+        taps, made = by + rng.randrange(2 * by + 1), rng.choice(WIDTHS)
+        more = rng.randrange(taps - by + 1)
+        before = rng.randrange(more + 1)
+        inputs = [name, self.floats(width, made, taps, scale=(3.0 / (width * taps)) ** 0.5)]
+        inputs += [self.floats(made)] if rng.random() < 0.5 else []
+        return self.node("ConvTranspose", inputs, kernel_shape=[taps], strides=[by], pads=[before, more - before],
+                         output_padding=[rng.randrange(by)]), made
+
+    def grow(self):
+        """What is made of each step is all that there is then."""
+        value = self.some("seq")
+        name, width = self.grown(self.node("Transpose", [value.name], perm=[1, 2, 0]), value.width, self.rng.randrange(2, 5))
+        self.values = []
+        self.add(self.node("Transpose", [name], perm=[2, 0, 1]), "seq", width, 4 * value.most + 1)
+
+    def hourglass(self):
+        """Down by a stride and up again, cut to what there was, beside a shortcut."""
+        rng = self.rng
+        value, by, kept = self.some("seq"), rng.randrange(2, 5), self.values
+        name = self.node("Transpose", [value.name], perm=[1, 2, 0])
+        width = rng.choice(WIDTHS)
+        taps = by + rng.randrange(by)
+        weights = self.floats(width, value.width, taps, scale=(3.0 / (value.width * taps)) ** 0.5)
+        before = rng.randrange(by, taps + by)
+        name = self.node("Conv", [name, weights], kernel_shape=[taps], strides=[by], pads=[before, taps + by - before])
+        self.values = []
+        self.add(self.node("Transpose", [name], perm=[2, 0, 1]), "seq", width, 4 * value.most + 1)
+        if rng.random() < 0.6:
+            self.recurrent()
+        inner = self.some("seq")
+        name, width = self.grown(self.node("Transpose", [inner.name], perm=[1, 2, 0]), inner.width, by)
+        name = self.node("Transpose", [name], perm=[2, 0, 1])
+        size = self.node("Gather", [self.node("Shape", [value.name]), self.integers(0)])
+        name = self.node("Slice", [name, self.integers(0), size, self.integers(0)])
+        self.notes.append(f"an hourglass by {by}")
+        self.values = kept
+        grown = value._replace(name=name, width=width, most=4 * inner.most + 1)
+        self.add(self.node("Add", either(self, value.name, self.fit(grown, value.width).name)), "seq", value.width,
+                 value.most + 8 * inner.most + 2)
 
     def shift(self):
         """The steps before, or what a convolution padded on both sides has left when its end is cut off."""
@@ -488,7 +538,7 @@ class Streams(Chains):
             for _ in range(rng.randrange(0, 3)):
                 self.op()
             for what, part in ((self.window, 0.6), (self.shrink, 0.3), (self.shift, 0.4), (self.recurrent, 0.4), (self.scan, 0.3),
-                               (self.attend, 0.35), (self.place, 0.25)):
+                               (self.attend, 0.35), (self.place, 0.25), (self.grow, 0.15), (self.hourglass, 0.2)):
                 if rng.random() < part:
                     what()
         last = [value for value in self.values if value.kind == "seq"][-4:]

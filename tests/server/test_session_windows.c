@@ -22,6 +22,7 @@ static const struct {
     {"bands", "stream_bands-ts1.13-op17", RECURRENT},
     {"bands_newer", "stream_bands-external2.15-op20", RECURRENT},
     {"behind", "conv_behind-ts1.13-op17", RECURRENT},
+    {"between", "conv_between-ts1.13-op17", RECURRENT},
     {"cached", "stream_cached-ts1.13-op17",
      "states: first_kept=first_next,second_kept=second_next,h0=hn\n"},
     {"causal", "conv_causal-ts1.13-op17", RECURRENT},
@@ -30,21 +31,30 @@ static const struct {
     {"counted", "stream_counted-ts1.13-op17", RECURRENT},
     {"cumulative", "conv_cumulative-ts1.13-op17", RECURRENT},
     {"deep", "conv_deep-ts1.13-op17", RECURRENT},
+    {"denoiser", "transposed_denoiser-ts1.13-op17", RECURRENT},
     {"early", "stream_early-ts1.13-op17", RECURRENT},
     {"encoded", "stream_encoded-ts1.13-op17", RECURRENT},
+    {"enhanced", "stream_enhanced-external2.15-op20", RECURRENT},
     {"frames", "conv_frames-ts1.13-op17", RECURRENT},
     {"keras", "keras_conv-tf2.15-op15", RECURRENT},
     {"labels", "conv_residual-ts1.13-op17", RECURRENT "ctc: y\n"},
     {"mamba", "loop_mamba-ts1.13-op17", RECURRENT},
     {"pairs", "regroup_pairs-ts1.13-op17", RECURRENT},
     {"pictures", "picture_residual-ts1.13-op17", RECURRENT},
+    {"pixels", "regroup_pixels-ts1.13-op17", RECURRENT},
     {"placed", "stream_placed-ts1.13-op17", RECURRENT},
     {"pools", "picture_pools-ts1.13-op17", RECURRENT},
+    {"raised", "stream_raised-ts1.13-op17", RECURRENT},
     {"recalling", "stream_recalling-ts1.13-op17", RECURRENT "max-sequence-length: 150\n"},
+    {"repeated", "regroup_repeated-external2.15-op20", RECURRENT},
     {"residual", "conv_residual-ts1.13-op17", RECURRENT},
+    {"samples", "regroup_samples-external2.15-op20", RECURRENT},
     {"shifted", "stream_shifted-ts1.13-op17", RECURRENT},
+    {"shuffled", "regroup_shuffled-ts1.13-op17", RECURRENT},
     {"spectral", "transposed_spectral-ts1.13-op17", RECURRENT},
     {"spectrum", "function_spectrum-external2.15-op20", RECURRENT},
+    {"speech", "transposed_speech-ts1.13-op17", RECURRENT},
+    {"spoken", "stream_spoken-ts1.13-op17", RECURRENT},
     {"subsampled", "stream_subsampled-ts1.13-op17", RECURRENT},
     {"turned", "stream_turned-ts1.13-op17", RECURRENT},
 };
@@ -303,7 +313,7 @@ START_TEST(test_a_part_that_fails_changes_nothing)
         begin(&course, m, "once more");
         start_and_wait(&course.parts[0]);
         struct visit *spoilt = &course.parts[1];
-        spoilt->ask.request.inputs[0].datatype = "INT64";
+        spoilt->ask.request.inputs[0].datatype = "BYTES"; // no model of these has words
         start_and_wait(spoilt);
         ck_assert_int_eq(spoilt->ask.request.error.status, BASE_INVALID_ARGUMENT);
         ask_release(&spoilt->ask);

@@ -101,6 +101,54 @@ class Ahead(Streamed):
         return self.gru(torch.cat([torch.relu(first), second], 1).transpose(1, 2))[0]
 
 
+class Enhanced(Streamed):
+    """strides down to one step of six, an LSTM over these, and up again beside shortcuts, cut to as many as there were: a denoiser"""
+
+    def __init__(self):
+        super().__init__()
+        self.down = nn.ModuleList(nn.Conv1d(i, HIDDEN, k, s) for i, k, s in ((INPUT, 5, 3), (HIDDEN, 4, 2)))
+        self.lstm = nn.LSTM(HIDDEN, HIDDEN, batch_first=True)
+        self.up = nn.ModuleList(nn.ConvTranspose1d(HIDDEN, o, k, s) for o, k, s in ((HIDDEN, 4, 2), (INPUT, 7, 3)))
+
+    def forward(self, x):
+        x = x.transpose(1, 2)
+        first = torch.relu(self.down[0](functional.pad(x, (2, 2))))
+        y = torch.relu(self.down[1](functional.pad(first, (2, 1))))
+        y = self.lstm(y.transpose(1, 2))[0].transpose(1, 2)
+        y = torch.relu(self.up[0](y)[:, :, : first.size(2)]) + first
+        return (self.up[1](y)[:, :, : x.size(2)] + x).transpose(1, 2)
+
+
+class Spoken(Streamed):
+    """each step twice, a convolution, four of each by a transposed one whose ends are cut off: samples, and changes between them"""
+
+    outputs = {"y": {0: "batch", 1: "made"}, "twice": {0: "batch", 1: "more"}}
+
+    def __init__(self):
+        super().__init__()
+        self.gru, self.conv = nn.GRU(INPUT, HIDDEN, batch_first=True), nn.Conv1d(HIDDEN, HIDDEN, 3)
+        self.up, self.last = nn.ConvTranspose1d(HIDDEN, 3, 10, 4), nn.GRU(3, 2, batch_first=True)
+
+    def forward(self, x):
+        y = functional.interpolate(self.gru(x)[0].transpose(1, 2), scale_factor=2)
+        y = torch.tanh(self.conv(functional.pad(y, (2, 0))))
+        made = self.up(y)[:, :, 3:-3].transpose(1, 2)
+        return self.last(made)[0], y.transpose(1, 2)
+
+
+class Raised(Streamed):
+    """four of each step by a transposed convolution alone; of one step one is there at once, as if they were as many"""
+
+    outputs = {"y": {0: "batch", 1: "made"}}
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.linear = nn.ConvTranspose1d(INPUT, HIDDEN, 10, 4, 3), nn.Linear(HIDDEN, CLASSES)
+
+    def forward(self, x):
+        return self.linear(torch.tanh(self.up(x.transpose(1, 2))).transpose(1, 2))
+
+
 class Attending(nn.Module):
     """nn.MultiheadAttention to so many steps ahead, and so many back or all; behind it a shortcut"""
 
@@ -265,9 +313,12 @@ MODULES = {
     "stream_counted": Counted,
     "stream_early": Early,
     "stream_encoded": Encoded,
+    "stream_enhanced": Enhanced,
     "stream_placed": Placed,
+    "stream_raised": Raised,
     "stream_recalling": Recalling,
     "stream_shifted": Shifted,
+    "stream_spoken": Spoken,
     "stream_subsampled": Subsampled,
     "stream_turned": Turned,
 }
