@@ -305,19 +305,38 @@ static enum base_status set_part_roles(struct cell__import *im)
     return im->feeds_back ? set_source_roles(im) : BASE_OK;
 }
 
-/* Whether the node's windows go along the atom, or along what others have left of it. */
+static bool is_resized(const struct cell__node *node)
+{
+    return strcmp(node->op->name, "Resize") == 0 || strcmp(node->op->name, "Upsample") == 0;
+}
+
+static bool has_atom(struct cell__import *im, const struct cell__axis *axis, uint32_t root)
+{
+    bool has = false;
+    for (uint32_t i = 0; i < axis->n; i++) {
+        const uint32_t atom = cell__atom_root(im, axis->atoms[i]);
+        has = has || atom == root || cell__atom_follows(im, &im->atoms[atom], root);
+    }
+    return has;
+}
+
+/* Whether the node's windows go along the atom, or along what others have left of it, or several
+ * are made of each there. */
 static bool has_windows_along(struct cell__import *im, const struct cell__node *node, uint32_t root)
 {
     bool has = false;
-    if (!is_window(node)) {
+    const bool is_transposed = strcmp(node->op->name, "ConvTranspose") == 0;
+    if (!is_window(node) && !is_transposed && !is_resized(node)) {
         return false;
     }
     const struct cell__value *in = cell__input(im, node, 0);
+    const struct cell__value *out = cell__output(im, node, 0);
     for (uint32_t k = 2; in->kind == CELL__ROWS && k < in->shape.rank; k++) {
-        for (uint32_t i = 0; i < in->shape.axes[k].n; i++) {
-            const uint32_t atom = cell__atom_root(im, in->shape.axes[k].atoms[i]);
-            has = has || atom == root || cell__atom_follows(im, &im->atoms[atom], root);
-        }
+        const bool is_along =
+            !is_resized(node) ||
+            (out->kind == CELL__ROWS &&
+             !cell__axis_has_same_atoms(im, &in->shape.axes[k], &out->shape.axes[k]));
+        has = has || (is_along && has_atom(im, &in->shape.axes[k], root));
     }
     return has;
 }

@@ -189,6 +189,50 @@ START_TEST(test_ways_to_say_the_nearest)
 }
 END_TEST
 
+/* Without a recurrent node: an axis of which several steps are made of each is time, also where it
+ * is the first; one that stays as it is, is not. */
+START_TEST(test_steps_by_what_is_made_of_them)
+{
+    enum { FEATURES = 2 };
+    static const float along[] = {1, 1, 3};
+    static const float within[] = {1, 3, 1};
+    static const int64_t taps[] = {FEATURES, FEATURES, 3};
+    static const int64_t first_last[] = {1, 2, 0};
+    static const int64_t last_first[] = {2, 0, 1};
+    static const int64_t three = 3;
+    static const struct {
+        const char *op, *inputs;
+        const float *scales;
+        int64_t opset;
+        int32_t time;
+    } cases[] = {{"Resize", "turned - scales", along, 17, 0},
+                 {"Upsample", "turned scales", along, 9, 0},
+                 {"ConvTranspose", "turned w", along, 17, 0},
+                 {"Resize", "turned - scales", within, 17, -1}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const int64_t dims[] = {-1, cases[i].time < 0 ? FEATURES : -1, FEATURES};
+        struct base_random random = util_random(1);
+        struct built built;
+        onnx_init(&builder, cases[i].opset);
+        onnx_input(&builder, "x", FLOAT, 3, dims);
+        onnx_constant(&builder, "w", onnx_random(&builder, 3, taps, &random, 0.5f));
+        onnx_set_ints(&builder, onnx_node(&builder, "Transpose", "x", "turned"), "perm", 3,
+                      first_last);
+        Onnx__NodeProto *node = add(cases[i].op, cases[i].inputs, cases[i].scales, 3);
+        if (strcmp(cases[i].op, "ConvTranspose") == 0) {
+            onnx_set_ints(&builder, node, "strides", 1, &three);
+        }
+        onnx_set_ints(&builder, onnx_node(&builder, "Transpose", "y", "out"), "perm", 3,
+                      last_first);
+        window_answers(&builder, (const char *const[]){"out", NULL});
+        load_built(&builder, &built);
+        ck_assert_int_eq(built.model->inputs[0].time_axis, cases[i].time);
+        ck_assert_int_eq(built.model->inputs[0].batch_axis, cases[i].time < 0 ? 0 : 1);
+        free_built(&builder, &built);
+    }
+}
+END_TEST
+
 START_TEST(test_what_is_refused)
 {
     static const struct {
@@ -400,6 +444,7 @@ int main(void)
     tcase_add_test(tcase, test_scales_of_all_times);
     tcase_add_test(tcase, test_sizes);
     tcase_add_test(tcase, test_ways_to_say_the_nearest);
+    tcase_add_test(tcase, test_steps_by_what_is_made_of_them);
     tcase_add_test(tcase, test_what_is_refused);
     tcase_add_test(tcase, test_elements_between_two);
     tcase_add_test(tcase, test_elements_between_two_that_are_refused);
