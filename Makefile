@@ -787,6 +787,7 @@ SERVER_SUITES = \
   tests/server/test_repository_errors.c \
   tests/server/test_safetensors_model.c \
   tests/server/test_start_calibration.c \
+  tests/server/test_session_begins.c \
   tests/server/test_session_failures.c \
   tests/server/test_session_random.c \
   tests/server/test_session_windows.c \

@@ -158,6 +158,9 @@ struct cell_stage {
     uint32_t sequence; /* EACH, CHAIN: whose steps it takes */
     struct cell_source inputs[CELL_INPUTS_MAX]; /* earlier stages only */
     struct cell_source init[CELL_STATES_MAX];   /* CHAIN, DECODER: the state before step 0 */
+    /* CHAIN: the model input, plus 1, which is that in a session that has begun; 0: init is, or
+     * names the input itself. */
+    uint32_t resumes[CELL_STATES_MAX];
 };
 
 /* "once", "at each step", "chain", "chain, backwards" or "decoder"; static. */
@@ -389,6 +392,7 @@ struct cell_model_options {
 struct cell_model_state {
     uint32_t input, output;
     bool or_start; /* before the first of them it is decoder.start, in place of zeros */
+    bool is_made;  /* or what a stage of kind ONCE makes, also of a row that has no step yet */
 };
 
 /* What windows of a session's requests read of steps that were in earlier ones: the last `steps`

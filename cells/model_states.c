@@ -264,6 +264,32 @@ static enum base_status add_own(struct cell_model *model, const struct cell_type
     return BASE_OK;
 }
 
+/* Of a stage of kind ONCE all are the same. */
+static bool is_output(const struct cell_source *source)
+{
+    return source->kind == CELL_SOURCE_EACH || source->kind == CELL_SOURCE_FIRST ||
+           source->kind == CELL_SOURCE_LAST;
+}
+
+/* Whether the cell depends on no step, and so makes the same in each request of a session that
+ * brings the same. */
+static bool is_of_no_step(const struct cell_model *model, uint32_t s)
+{
+    bool is_so[CELL_STAGES_MAX];
+    for (uint32_t k = 0; k <= s; k++) {
+        const struct cell_stage *stage = &model->stages[k];
+        is_so[k] = stage->kind == CELL_STAGE_ONCE;
+        for (uint32_t i = 0; i < stage->type->def.n_inputs; i++) {
+            const struct cell_source *source = &stage->inputs[i];
+            const bool is_row =
+                source->kind == CELL_SOURCE_INPUT && model->inputs[source->index].time_axis < 0;
+            const bool is_made = is_output(source) && is_so[source->stage];
+            is_so[k] = is_so[k] && (source->kind == CELL_SOURCE_ZERO || is_row || is_made);
+        }
+    }
+    return is_so[s];
+}
+
 static enum base_status add_state(struct cell_model *model, uint32_t s, uint32_t state,
                                   struct base_error *error)
 {
@@ -276,19 +302,25 @@ static enum base_status add_state(struct cell_model *model, uint32_t s, uint32_t
     if (init->kind == CELL_SOURCE_INPUT) {
         return add_own(model, stage->type, init->index, error);
     }
-    if (init->kind != CELL_SOURCE_ZERO) {
-        return refuse(stage->type, "begins with a state that is not zero", error);
+    const bool is_made = is_output(init) && is_of_no_step(model, init->stage);
+    if (init->kind != CELL_SOURCE_ZERO && !is_made) {
+        return refuse(stage->type, "begins with a state that is made of steps", error);
     }
     if (!has_room(model)) {
         return fail_room(error);
     }
     const struct cell_tensor tensor = tensor_of(model, &def->values[def->n_inputs + state]);
-    *init = (struct cell_source){.kind = CELL_SOURCE_INPUT, .index = model->n_inputs};
+    if (is_made) {
+        stage->resumes[state] = model->n_inputs + 1;
+    } else {
+        *init = (struct cell_source){.kind = CELL_SOURCE_INPUT, .index = model->n_inputs};
+    }
     model->output_sources[model->n_outputs][0] =
         (struct cell_source){.kind = CELL_SOURCE_LAST_STATE, .stage = s, .index = state};
     model->inputs[model->n_inputs++] = tensor;
     model->outputs[model->n_outputs++] = tensor;
     add(model, model->n_inputs - 1, model->n_outputs - 1);
+    model->states[model->n_states - 1].is_made = is_made;
     return BASE_OK;
 }
 

@@ -62,6 +62,8 @@ static uint32_t count_reads(struct sched__unfolding *u)
         for (uint32_t i = 0; i < stage->type->def.n_states; i++) {
             count_emit(u, &stage->init[i]);
             reads += count_waits(model, &stage->init[i]);
+            // What rows without a step begin with is answered too.
+            u->emits_max[stage->init[i].stage] += stage->resumes[i] > 0 ? u->sequences->n_rows : 0;
         }
     }
     count_shared_emits(u);
@@ -366,11 +368,24 @@ static void bind_input(struct sched__unfolding *u, uint32_t s, uint32_t input)
     }
 }
 
+/* What a session that has begun has of the state, for all rows; NULL: it begins. */
+static const struct sched_tensor *resumed_of(const struct sched__unfolding *u,
+                                             const struct cell_stage *stage, uint32_t state)
+{
+    const struct sched_tensor *given =
+        stage->resumes[state] == 0 ? NULL : &u->sequences->inputs[stage->resumes[state] - 1];
+    return given == NULL || given->data == NULL ? NULL : given;
+}
+
 static void bind_init(struct sched__unfolding *u, uint32_t s, uint32_t state)
 {
-    const struct cell_source *source = &u->sequences->model->stages[s].init[state];
+    const struct cell_stage *stage = &u->sequences->model->stages[s];
+    const struct cell_source *source = &stage->init[state];
+    const struct sched_tensor *resumed = resumed_of(u, stage, state);
     const sched_node_id node = sched__node_of(u, s);
-    if (source->kind == CELL_SOURCE_INPUT) {
+    if (resumed != NULL) {
+        sched_builder_init_host(&u->builder, node, state, sched__piece_of(resumed, u->own->row, 0));
+    } else if (source->kind == CELL_SOURCE_INPUT) {
         const struct sched_tensor *tensor = &u->sequences->inputs[source->index];
         if (tensor->data != NULL) {
             sched_builder_init_host(&u->builder, node, state,
@@ -385,12 +400,38 @@ static void bind_init(struct sched__unfolding *u, uint32_t s, uint32_t state)
     }
 }
 
+/* Of a row without a step: the state that a session keeps of it is what it begins with, where cells
+ * make that. */
+static void emit_begin(struct sched__unfolding *u, uint32_t o)
+{
+    const struct cell_model *model = u->sequences->model;
+    const struct cell_source *source = &model->output_sources[o][0];
+    const struct cell_stage *stage = &model->stages[source->stage];
+    bool is_kept = false;
+    for (uint32_t s = 0; s < model->n_states; s++) {
+        is_kept = is_kept || (model->states[s].output == o && model->states[s].is_made);
+    }
+    if (is_kept && resumed_of(u, stage, source->index) == NULL) {
+        const struct cell_source *init = &stage->init[source->index];
+        uint8_t *to = sched__piece_of(&u->sequences->outputs[o], u->own->row, 0);
+        sched_builder_emit(&u->builder, sched__node_of(u, init->stage),
+                           (struct cell_emit){.what = CELL_EMIT_OUTPUT,
+                                              .when = CELL_EMIT_LAST,
+                                              .index = init->index,
+                                              .to = sched_host_ref(to, 0)});
+    }
+}
+
 static void emit_piece(struct sched__unfolding *u, uint32_t o, uint32_t piece)
 {
     const struct cell_model *model = u->sequences->model;
     const struct cell_source *source = &model->output_sources[o][piece];
     const struct sched_tensor *tensor = &u->sequences->outputs[o];
-    if (!sched__is_of_stage(source) || sched__node_of(u, source->stage) == SCHED_NONE) {
+    if (!sched__is_of_stage(source)) {
+        return;
+    }
+    if (sched__node_of(u, source->stage) == SCHED_NONE) {
+        emit_begin(u, o);
         return;
     }
     const struct cell_stage *stage = &model->stages[source->stage];

@@ -268,7 +268,8 @@ static void keep_states(struct srv_session *session, struct srv_flight *flight)
         const struct srv_tensor room = tensor_of(cells, s, flight->n_rows, &offset);
         const uint32_t axis = input->batch_axis < 0 ? 0 : (uint32_t)input->batch_axis;
         base_assert(after != NULL && after->bytes == room.bytes);
-        if (input->batch_axis < 0 && !stood_still(flight, s, 0)) {
+        const bool is_first = before == NULL && state->is_made; // then all rows are written
+        if (input->batch_axis < 0 && (is_first || !stood_still(flight, s, 0))) {
             memcpy(to, after->data, after->bytes);
         } else if (input->batch_axis < 0 && before != NULL && before->data != to) {
             memcpy(to, before->data, before->bytes);
@@ -276,7 +277,8 @@ static void keep_states(struct srv_session *session, struct srv_flight *flight)
             begin_row(cells, state, to, 0);
         }
         for (uint32_t row = 0; input->batch_axis >= 0 && row < flight->n_rows; row++) {
-            const struct srv_tensor *from = stood_still(flight, s, row) ? before : after;
+            const struct srv_tensor *from =
+                is_first || !stood_still(flight, s, row) ? after : before;
             if (from == NULL) {
                 begin_row(cells, state, to, row);
             } else if (from->data != to) {

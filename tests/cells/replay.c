@@ -426,6 +426,20 @@ static void set_memories(const struct replay *replay, uint32_t s, int64_t b, str
     }
 }
 
+/* The states before the first step: what a session brings, if it does. */
+static void set_init(const struct replay *replay, const struct cell_stage *stage, int64_t b,
+                     struct oracle *oracle)
+{
+    const struct cell_def *def = &stage->type->def;
+    for (uint32_t i = 0; i < def->n_states; i++) {
+        const uint32_t resumed = stage->resumes[i];
+        const struct cell_source given = {.kind = CELL_SOURCE_INPUT, .index = resumed - 1};
+        const bool is_given = resumed > 0 && replay->inputs[resumed - 1].data != NULL;
+        set_value(oracle, def->n_inputs + i,
+                  read_source(replay, is_given ? &given : &stage->init[i], b, 0));
+    }
+}
+
 static void run_stage(struct replay *replay, uint32_t s, int64_t b)
 {
     const struct cell_stage *stage = &replay->model->stages[s];
@@ -437,9 +451,7 @@ static void run_stage(struct replay *replay, uint32_t s, int64_t b)
     set_memories(replay, s, b, &oracle, copies);
     made->steps = steps_of(replay, stage, b);
     made->taken = made->steps;
-    for (uint32_t i = 0; i < def->n_states; i++) {
-        set_value(&oracle, def->n_inputs + i, read_source(replay, &stage->init[i], b, 0));
-    }
+    set_init(replay, stage, b, &oracle);
     for (uint32_t o = 0; o < def->n_outputs; o++) {
         const size_t time = stage->kind == CELL_STAGE_DECODER ? made->steps
                             : replay->is_part                 ? made->steps

@@ -209,6 +209,15 @@ static bool is_state_input(uint32_t input)
     return is_state;
 }
 
+static bool is_made_state(uint32_t input)
+{
+    bool is_made = false;
+    for (uint32_t s = 0; s < model->n_states; s++) {
+        is_made = is_made || (model->states[s].input == input && model->states[s].is_made);
+    }
+    return is_made;
+}
+
 /* Runs the steps from first on with states, and leaves the next ones there; outputs of steps go to
  * their place in made, behind those that are there, others replace what is there. */
 static void run_part(struct replay_tensor *whole, struct replay_tensor *states, uint32_t first,
@@ -223,6 +232,9 @@ static void run_part(struct replay_tensor *whole, struct replay_tensor *states, 
             for (size_t e = 0; e < inputs[i].count; e++) {
                 inputs[i].data[e] = number_of(&model->inputs[i], steps);
             }
+        } else if (is_state_input(i) && states[i].data == NULL) {
+            base_free(inputs[i].data); // the session begins
+            inputs[i].data = NULL;
         } else if (is_state_input(i)) {
             copy_values(&states[i], &inputs[i]);
         } else if (model->inputs[i].time_axis >= 0) {
@@ -234,7 +246,13 @@ static void run_part(struct replay_tensor *whole, struct replay_tensor *states, 
     }
     replay_run_part(model, inputs, is_end, outputs);
     for (uint32_t s = 0; s < model->n_states; s++) {
-        copy_values(&outputs[model->states[s].output], &states[model->states[s].input]);
+        struct replay_tensor *state = &states[model->states[s].input];
+        struct replay_tensor *left = &outputs[model->states[s].output];
+        if (state->data == NULL) {
+            state->data = base_alloc_array(state->count, sizeof(double));
+            ck_assert_ptr_nonnull(state->data);
+        }
+        copy_values(left, state);
     }
     for (uint32_t o = 0; o < model->n_outputs; o++) {
         if (model->outputs[o].time_axis >= 0) {
@@ -296,6 +314,11 @@ static void check_parts(const char *name, struct base_random *random)
         const bool is_state = is_state_input(i);
         inputs[i] = make(&model->inputs[i], steps, is_state ? NULL : random);
         states[i] = make(&model->inputs[i], steps, NULL);
+        if (is_made_state(i)) { // by a cell, unless a session brings it
+            base_free(inputs[i].data);
+            base_free(states[i].data);
+            inputs[i].data = states[i].data = NULL;
+        }
     }
     replay_run(model, inputs, outputs);
     for (uint32_t o = 0; o < model->n_outputs; o++) {
@@ -334,7 +357,7 @@ static const char *const reasons[] = {
     "reads the last step",
     "reads the first step",
     "is of the first step",
-    "begins with a state that is not zero",
+    "begins with a state that is made of steps",
     "has one state for all rows",
     "the model has no recurrent layer",
 };

@@ -404,7 +404,14 @@ class Streams(Chains):
         self.time = "time"
 
     def initial(self, width, *lead):
-        """Zeros: a session begins with no others."""
+        """Zeros, or learned: a session begins with no others."""
+        if self.rng.random() < 0.4:
+            of = self.pick("seq")
+            batch = self.node("Gather", [self.node("Shape", [of.name]), self.integers(1)], axis=0)
+            shape = self.node("Concat", [self.integers(*lead), batch, self.integers(width)], axis=0) if lead \
+                else self.node("Concat", [batch, self.integers(width)], axis=0)
+            self.notes.append("a learned state")
+            return self.node("Expand", [self.floats(*lead, 1, width), shape])
         kept, self.values = self.values, [value for value in self.values if value.kind == "seq"]
         name = super().initial(width, *lead)
         self.values = kept + self.values[len([value for value in kept if value.kind == "seq"]):]

@@ -1,7 +1,7 @@
 /* Sessions of models whose cells read steps beside their own: convolutions and pools that look
- * back, ahead, or both, with strides and without padding, shifts. What earlier requests had is
- * kept, and what needs later ones waits for them, so that the answers to parts of any size are, one
- * behind the other, that of the whole, bit by bit, whoever else is there. */
+ * back, ahead, or both, with strides and without padding, shifts; and of some others. What earlier
+ * requests had is kept, and what needs later ones waits for them, so that the answers to parts of
+ * any size are, one behind the other, that of the whole, bit by bit, whoever else is there. */
 #include "tests/server/site.h"
 #include "tests/util.h"
 
@@ -35,9 +35,12 @@ static const struct {
     {"early", "stream_early-ts1.13-op17", RECURRENT},
     {"encoded", "stream_encoded-ts1.13-op17", RECURRENT},
     {"enhanced", "stream_enhanced-external2.15-op20", RECURRENT},
+    {"exponential", "loop_exponential-ts1.13-op17", RECURRENT},
     {"frames", "conv_frames-ts1.13-op17", RECURRENT},
+    {"gated", "loop_mixed-ts1.13-op17", RECURRENT},
     {"keras", "keras_conv-tf2.15-op15", RECURRENT},
     {"labels", "conv_residual-ts1.13-op17", RECURRENT "ctc: y\n"},
+    {"learned", "learned_state-ts1.13-op14", RECURRENT},
     {"mamba", "loop_mamba-ts1.13-op17", RECURRENT},
     {"pairs", "regroup_pairs-ts1.13-op17", RECURRENT},
     {"pictures", "picture_residual-ts1.13-op17", RECURRENT},
