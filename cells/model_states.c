@@ -78,11 +78,21 @@ static enum base_status refuse(const struct cell_type *type, const char *why,
     return base_fail(error, BASE_UNIMPLEMENTED, "states: recurrent: cell %s %s", type->name, why);
 }
 
-/* Whether a source is what the sequence has at its end. ends: of earlier stages of kind ONCE. */
-static bool is_of_end(const struct cell_source *source, const bool *ends)
+/* Of a stage of kind ONCE all are the same. */
+static bool is_output(const struct cell_source *source)
 {
-    const bool is_once = source->kind == CELL_SOURCE_EACH && ends[source->stage];
-    return source->kind == CELL_SOURCE_LAST || source->kind == CELL_SOURCE_LAST_STATE || is_once ||
+    return source->kind == CELL_SOURCE_EACH || source->kind == CELL_SOURCE_FIRST ||
+           source->kind == CELL_SOURCE_LAST;
+}
+
+/* Whether a source is what the sequence has at its end. ends: of earlier stages of kind ONCE. */
+static bool is_of_end(const struct cell_model *model, const struct cell_source *source,
+                      const bool *ends)
+{
+    if (is_output(source) && model->stages[source->stage].kind == CELL_STAGE_ONCE) {
+        return ends[source->stage];
+    }
+    return source->kind == CELL_SOURCE_LAST || source->kind == CELL_SOURCE_LAST_STATE ||
            source->is_from_end;
 }
 
@@ -118,7 +128,7 @@ static enum base_status check_stage(const struct cell_model *model, uint32_t s, 
         // Who keeps states under names of their own may keep what windows read, too.
         const bool is_kept = model->n_states > 0;
         BASE_TRY(is_kept ? BASE_OK : check_source(stage->type, &stage->inputs[i], error));
-        const bool is_end = is_of_end(&stage->inputs[i], ends);
+        const bool is_end = is_of_end(model, &stage->inputs[i], ends);
         if (is_end && stage->kind != CELL_STAGE_ONCE) {
             return refuse(stage->type, "reads the last step, which may be in a later request",
                           error);
@@ -262,13 +272,6 @@ static enum base_status add_own(struct cell_model *model, const struct cell_type
     model->n_outputs++;
     add(model, input, o);
     return BASE_OK;
-}
-
-/* Of a stage of kind ONCE all are the same. */
-static bool is_output(const struct cell_source *source)
-{
-    return source->kind == CELL_SOURCE_EACH || source->kind == CELL_SOURCE_FIRST ||
-           source->kind == CELL_SOURCE_LAST;
 }
 
 /* Whether the cell depends on no step, and so makes the same in each request of a session that

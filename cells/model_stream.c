@@ -66,6 +66,30 @@ static bool has_batch(const struct cell_model *model)
     return has;
 }
 
+static bool is_of_stage(const struct cell_source *source)
+{
+    return source->kind == CELL_SOURCE_EACH || source->kind == CELL_SOURCE_FIRST ||
+           source->kind == CELL_SOURCE_LAST || source->kind == CELL_SOURCE_LAST_STATE;
+}
+
+/* Rows of a session need not have had equally many steps, so that none is taken for all of them at
+ * once, nor what is made of such. */
+static void part_rows(struct cell_model *model)
+{
+    for (uint32_t s = 0; s < model->n_stages; s++) {
+        struct cell_stage *stage = &model->stages[s];
+        bool is_timed = cell__stage_is_timed(stage);
+        for (uint32_t i = 0; i < stage->type->def.n_inputs; i++) {
+            const struct cell_source *source = &stage->inputs[i];
+            if (source->kind == CELL_SOURCE_MEMORY) {
+                source = &model->memories[source->index].sources[0];
+            }
+            is_timed = is_timed || (is_of_stage(source) && !model->stages[source->stage].is_shared);
+        }
+        stage->is_shared = stage->is_shared && !is_timed;
+    }
+}
+
 /* One sequence is the base of all stages; *period: the steps of it after which all begin anew. */
 static enum base_status find_base(struct cell_model *model, uint64_t *period,
                                   struct base_error *error)
@@ -78,9 +102,6 @@ static enum base_status find_base(struct cell_model *model, uint64_t *period,
         const struct rate *rate = &rates[model->stages[s].sequence];
         if (!cell__stage_is_timed(&model->stages[s])) {
             continue;
-        }
-        if (model->stages[s].is_shared) {
-            return refuse(model, s, "takes the same steps for all rows", error);
         }
         const bool is_first = model->stream.base == CELL_SEQUENCES_MAX;
         const bool is_same = is_first || rate->base == model->stream.base;
@@ -552,6 +573,7 @@ enum base_status cell__stream_find(struct cell_model *model, uint32_t steps_max,
     if (!has_others(model)) {
         return BASE_OK;
     }
+    part_rows(model);
     BASE_TRY(check_windows(model, error));
     BASE_TRY(find_base(model, &period, error));
     BASE_TRY(find_attended(model, steps_max, error));

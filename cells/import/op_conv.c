@@ -405,7 +405,7 @@ static enum base_status lower_within(struct cell__import *im, const struct cell_
 static enum base_status lower_windows(struct cell__import *im, const struct cell__node *node,
                                       struct conv *conv, uint32_t *row)
 {
-    BASE_TRY(cell__check_windows(im, node, &conv->of.windows));
+    BASE_TRY(cell__check_windows(im, node, &conv->of.windows, row));
     return conv->of.windows.is_picture   ? cell__row_picture_conv(im, &conv->of, row)
            : conv->of.windows.within > 0 ? lower_within(im, node, conv, row)
                                          : lower_place(im, conv, *row, row);

@@ -426,7 +426,7 @@ enum base_status cell__lower_conv_transpose(struct cell__import *im, struct cell
         return lower_turned(im, node, &conv, &turned);
     }
     conv.windows.takes_within = true;
-    BASE_TRY(cell__check_windows(im, node, &conv.windows));
+    BASE_TRY(cell__check_windows(im, node, &conv.windows, &row));
     if (conv.windows.within > 0) {
         BASE_TRY(lower_picture(im, &conv, &row));
         cell__set_row(im, node, 0, row);

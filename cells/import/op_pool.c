@@ -375,7 +375,7 @@ static enum base_status lower_clip(struct cell__import *im, const struct cell__n
 static enum base_status lower_windows(struct cell__import *im, const struct cell__node *node,
                                       struct pool *pool, uint32_t *row)
 {
-    BASE_TRY(cell__check_windows(im, node, &pool->windows));
+    BASE_TRY(cell__check_windows(im, node, &pool->windows, row));
     pool->window = pool->windows.at[pool->windows.time];
     return pool->windows.within > 0 ? lower_picture(im, pool, row) : lower_timed(im, pool, row);
 }

@@ -316,15 +316,30 @@ static void stay_within(struct cell__windows *windows)
     windows->n = 2;
 }
 
+/* What is the same at all steps (a window repeated, to see how often each sample is added) has a
+ * row at each of them where windows go along, since beyond the ends there are zeros. */
+static enum base_status take_steps(struct cell__import *im, const struct cell__value *x,
+                                   uint32_t axis, uint32_t *row)
+{
+    const uint32_t times = cell__axis_times(im, &x->shape.axes[axis]);
+    if (im->rows[*row].times != 0 || times == 0 || cell__is_pair(times) || im->scan != CELL__NONE ||
+        im->feeds_back) {
+        return BASE_OK;
+    }
+    BASE_TRY(cell__row_of(im, x, &x->shape, false, row));
+    return cell__row_at_steps(im, *row, cell__only_sequence(times), row);
+}
+
 enum base_status cell__check_windows(struct cell__import *im, const struct cell__node *node,
-                                     struct cell__windows *windows)
+                                     struct cell__windows *windows, uint32_t *of)
 {
     const struct cell__value *x = cell__input(im, node, 0);
     const struct cell__shape *left = &cell__output(im, node, 0)->shape;
-    const struct cell__row *row = &im->rows[x->row];
     uint32_t width = 0;
     windows->time = time_of(im, &x->shape, left, windows);
     const uint32_t axis = 2 + windows->time;
+    BASE_TRY(take_steps(im, x, axis, of));
+    const struct cell__row *row = &im->rows[*of];
     const bool has_time = cell__axis_times(im, &x->shape.axes[axis]) != 0;
     const bool is_step = windows->n == 1 || cell__window_is_step(&windows->at[windows->time]);
     const bool is_of_steps_within = !has_time && windows->takes_within && windows->n == 2 &&

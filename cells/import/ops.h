@@ -318,9 +318,10 @@ enum base_status cell__read_transposed(struct cell__import *im, const struct cel
  * before. */
 enum base_status cell__infer_windows(struct cell__import *im, const struct cell__node *node,
                                      const struct cell__windows *windows, int64_t channels);
-/* When lowering: input 0 is a row [channels, height] at each step of one sequence. */
+/* When lowering: input 0 is a row [channels, height] at each step of one sequence. *row: that,
+ * which may become another. */
 enum base_status cell__check_windows(struct cell__import *im, const struct cell__node *node,
-                                     struct cell__windows *windows);
+                                     struct cell__windows *windows, uint32_t *of);
 /* The same of three axes, the frames and both of their pictures, whose windows are `sides`: frames
  * are the steps, or lie within the row (within > 0). */
 enum base_status cell__check_clip(struct cell__import *im, const struct cell__node *node,

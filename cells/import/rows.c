@@ -134,6 +134,16 @@ enum base_status cell__row_op_as_is(struct cell__import *im, const struct cell_o
     return row_new(im, &row, out);
 }
 
+enum base_status cell__row_at_steps(struct cell__import *im, uint32_t row, uint32_t sequence,
+                                    uint32_t *out)
+{
+    const struct cell_op op = {.kind = CELL_OP_COPY, .n_operands = 1, .operands = {row}};
+    base_assert(im->rows[row].times == 0);
+    BASE_TRY(cell__row_op_as_is(im, &op, im->rows[row].value, out));
+    im->rows[*out].times = 1u << sequence;
+    return BASE_OK;
+}
+
 enum base_status cell__row_number(struct cell__import *im, float number, uint32_t *out)
 {
     float *data = base_arena_alloc(im->arena, sizeof(*data));

@@ -122,6 +122,9 @@ enum base_status cell__row_op(struct cell__import *im, const struct cell_op *op,
 /* The same, whatever its operands are. */
 enum base_status cell__row_op_as_is(struct cell__import *im, const struct cell_op *op,
                                     struct cell_value value, uint32_t *out);
+/* What is the same at all steps of a sequence as a row of each. */
+enum base_status cell__row_at_steps(struct cell__import *im, uint32_t row, uint32_t sequence,
+                                    uint32_t *out);
 /* A row [dims[0], dims[1], dims[2], ..] as [dims[0], dims[2], dims[1], ..]. Looks through what does
  * the opposite; of a constant it is one. Element-wise ops are computed before it, not behind it, so
  * that two convolutions find rows in the order that both want (row_order.c). */

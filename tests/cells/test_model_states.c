@@ -610,6 +610,24 @@ START_TEST(test_attention_that_is_refused)
 END_TEST
 
 /* What no export has either, about windows. */
+/* Of a window repeated at all steps, as in whole requests. */
+START_TEST(test_steps_of_all_rows_are_taken_row_by_row)
+{
+    static const struct cell_kept_states kept = {.recurrent = true};
+    uint32_t shared = 0;
+    open_export("transposed_waveform-ts1.13-op17");
+    for (uint32_t s = 0; s < model->n_stages; s++) {
+        shared += model->stages[s].is_shared && model->stages[s].kind == CELL_STAGE_EACH ? 1 : 0;
+    }
+    ck_assert_uint_gt(shared, 1);
+    ck_assert_msg(cell_model_keep_states(model, &kept, &error) == BASE_OK, "%s", error.message);
+    for (uint32_t s = 0; s < model->n_stages; s++) {
+        ck_assert(!model->stages[s].is_shared || model->stages[s].kind == CELL_STAGE_ONCE);
+    }
+    close_export();
+}
+END_TEST
+
 START_TEST(test_windows_that_are_refused)
 {
     open_export("stream_convolved-ts1.13-op17");
@@ -617,11 +635,6 @@ START_TEST(test_windows_that_are_refused)
     model->inputs[0].batch_axis = -1;
     model->n_inputs = 2;
     expect_refused("input \"x\" is another sequence");
-    open_export("stream_convolved-ts1.13-op17");
-    for (uint32_t s = 0; s < model->n_stages; s++) {
-        model->stages[s].is_shared = true;
-    }
-    expect_refused("takes the same steps for all rows");
     open_export("ids_mixed-ts1.13-op17");
     model->inputs[0].pieces = 2; // of ids with bounds of their own
     look_back(0, 0, -1);
@@ -709,6 +722,7 @@ int main(void)
     tcase_add_test(tcase, test_outputs_that_come_at_unlike_times);
     tcase_add_test(tcase, test_attention_to_all_earlier_steps);
     tcase_add_test(tcase, test_attention_that_is_refused);
+    tcase_add_test(tcase, test_steps_of_all_rows_are_taken_row_by_row);
     tcase_add_test(tcase, test_windows_that_are_refused);
     tcase_add_test(tcase, test_layers_that_begin_with_an_input);
     tcase_add_test(tcase, test_names_of_states);

@@ -104,17 +104,51 @@ class Cropped(nn.Module):
         return y, self.back(y.transpose(1, 2)).transpose(1, 2)
 
 
+class Waveform(nn.Module):
+    """samples to samples: spectra by a convolution, a GRU's mask, back by a transposed one, over how often each is added; as of DCCRN"""
+
+    kind, outputs = "samples", {"y": MADE}
+    WINDOW, HOP = 12, 4
+
+    def __init__(self):
+        super().__init__()
+        bins = self.WINDOW // 2 + 1
+        # What is not persistent keeps its numbers where weights are drawn anew.
+        window = torch.hamming_window(self.WINDOW).sqrt()
+        parts = torch.fft.rfft(torch.eye(self.WINDOW))
+        basis = torch.cat([parts.real, parts.imag], 1).T
+        self.register_buffer("there", (basis * window)[:, None], persistent=False)
+        self.register_buffer("back", (torch.linalg.pinv(basis).T * window)[:, None], persistent=False)
+        self.register_buffer("window", window[None, :, None], persistent=False)
+        self.register_buffer("each", torch.eye(self.WINDOW)[:, None], persistent=False)
+        self.gru, self.mask, self.bins = nn.GRU(bins, HIDDEN, batch_first=True), nn.Linear(HIDDEN, bins), bins
+
+    def forward(self, x):
+        more = self.WINDOW - self.HOP
+        spectra = functional.conv1d(functional.pad(x[:, None], [more, more]), self.there, stride=self.HOP)
+        real, imaginary = spectra[:, : self.bins], spectra[:, self.bins :]
+        size = torch.sqrt(real**2 + imaginary**2 + 0.01)
+        mask = torch.sigmoid(self.mask(self.gru(size.transpose(1, 2))[0])).transpose(1, 2)
+        y = functional.conv_transpose1d(torch.cat([real * mask, imaginary * mask], 1), self.back, stride=self.HOP)
+        often = self.window.repeat(1, 1, spectra.size(-1)) ** 2
+        y = y / (functional.conv_transpose1d(often, self.each, stride=self.HOP) + 1e-8)
+        return y[:, 0, more:-more]
+
+
 MODULES = {
     "transposed_cropped": Cropped,
     "transposed_denoiser": Denoiser,
     "transposed_spectral": Spectral,
     "transposed_speech": Speech,
+    "transposed_waveform": Waveform,
 }
 
 
 def make_input(module, batch, time, generator):
     if module.kind == "spectrum":
         return torch.randint(-8, 9, (batch, 1, time, BINS), generator=generator) / 8
+    if module.kind == "samples":
+        return torch.randint(-8, 9, (batch, time + module.HOP), generator=generator) / 8
     return conv_exports.make_input(module, batch, time, generator)
 
 
