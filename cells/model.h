@@ -13,8 +13,8 @@
 #include "cells/type.h"
 
 #define CELL_RANK_MAX    8u
-#define CELL_TENSORS_MAX 32u
-#define CELL_STAGES_MAX  128u
+#define CELL_TENSORS_MAX 256u
+#define CELL_STAGES_MAX  256u
 #define CELL_NAME_BYTES  128u
 #define CELL_PIECES_MAX  16u /* of a row: layers times directions */
 
@@ -22,7 +22,7 @@
 
 /* Time axes of a model that differ in length: a reader has a document and a question, and a
  * convolution with strides leaves fewer steps than it reads. */
-#define CELL_SEQUENCES_MAX  16u
+#define CELL_SEQUENCES_MAX  32u
 #define CELL_MEMORIES_MAX   64u
 #define CELL_JOINS_MAX      16u
 #define CELL_JOIN_PARTS_MAX 16u

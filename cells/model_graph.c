@@ -94,15 +94,13 @@ static enum base_status add_tensors(const struct gathering *g, const struct cell
 static bool reads_once(const struct cell_model *part)
 {
     const struct cell_stage *stage = &part->stages[0];
-    uint32_t seen = 0;
-    _Static_assert(CELL_TENSORS_MAX <= 32, "a bit an input");
+    bool is_seen[CELL_TENSORS_MAX] = {false};
     for (uint32_t i = 0; i < stage->type->def.n_inputs; i++) {
         base_assert(stage->inputs[i].kind == CELL_SOURCE_INPUT);
-        const uint32_t bit = (uint32_t)1 << stage->inputs[i].index;
-        if ((seen & bit) != 0) {
+        if (is_seen[stage->inputs[i].index]) {
             return false;
         }
-        seen |= bit;
+        is_seen[stage->inputs[i].index] = true;
     }
     return true;
 }

@@ -255,13 +255,13 @@ static enum base_status take_tensors(const struct cellbatch_unfold *own, struct 
                          FILE_NAME ": made for version %u of the interface, this server has %u",
                          own->abi, CELLBATCH_UNFOLD_ABI);
     }
-    if (own->n_inputs == 0 || own->n_inputs > CELL_TENSORS_MAX || own->n_outputs == 0 ||
-        own->n_outputs > CELL_TENSORS_MAX || own->inputs == NULL || own->outputs == NULL ||
+    if (own->n_inputs == 0 || own->n_inputs > CELLBATCH_TENSORS_MAX || own->n_outputs == 0 ||
+        own->n_outputs > CELLBATCH_TENSORS_MAX || own->inputs == NULL || own->outputs == NULL ||
         own->unfold == NULL) {
         return base_fail(error, BASE_INVALID_ARGUMENT,
                          FILE_NAME
                          ": %u inputs and %u outputs, expected 1..%u each, and a function",
-                         own->n_inputs, own->n_outputs, CELL_TENSORS_MAX);
+                         own->n_inputs, own->n_outputs, CELLBATCH_TENSORS_MAX);
     }
     for (uint32_t i = 0; i < own->n_inputs; i++) {
         BASE_TRY(take_tensor(&own->inputs[i], "input", model->inputs, i, error));

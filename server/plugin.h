@@ -46,15 +46,15 @@ struct srv_plugin_call {
     struct base_message back;       /* posted to the loop when it has returned */
     const struct cell_model *model; /* the loop's: a late plug-in may outlive it */
     uint32_t nodes_max, n_inputs, n_outputs;
-    uint32_t ranks[CELL_TENSORS_MAX]; /* of outputs */
-    struct base_arena arena;          /* all memory of the call */
-    struct cellbatch_values inputs[CELL_TENSORS_MAX];
-    struct srv_plugin_list cells;                    /* of int64_t, a node each */
-    struct srv_plugin_list edges;                    /* of int64_t[CELL_EDGE_NUMBERS] */
-    struct srv_plugin_list feeds, answers;           /* of struct srv_plugin_row */
-    int64_t shapes[CELL_TENSORS_MAX][CELL_RANK_MAX]; /* of outputs */
-    struct base_error error;                         /* the first that went wrong */
-    void *user, *owner;                              /* the caller's */
+    uint32_t ranks[CELLBATCH_TENSORS_MAX]; /* of outputs */
+    struct base_arena arena;               /* all memory of the call */
+    struct cellbatch_values inputs[CELLBATCH_TENSORS_MAX];
+    struct srv_plugin_list cells;                         /* of int64_t, a node each */
+    struct srv_plugin_list edges;                         /* of int64_t[CELL_EDGE_NUMBERS] */
+    struct srv_plugin_list feeds, answers;                /* of struct srv_plugin_row */
+    int64_t shapes[CELLBATCH_TENSORS_MAX][CELL_RANK_MAX]; /* of outputs */
+    struct base_error error;                              /* the first that went wrong */
+    void *user, *owner;                                   /* the caller's */
 };
 
 /* A call with copies of these tensors, [model->n_inputs]. budget_bytes: memory that

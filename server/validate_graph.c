@@ -49,7 +49,7 @@ static enum base_status take_graph(const struct checking *c, const struct srv_li
         return base_fail(c->error, BASE_INVALID_ARGUMENT, "%" PRId64 " nodes, expected %u at most",
                          n_nodes, limits->sequence_length_max);
     }
-    if (n_edges > n_nodes * CELL_TENSORS_MAX) { // whatever its cell, a node has no more inputs
+    if (n_edges > n_nodes * CELL_INPUTS_MAX) { // whatever its cell, a node has no more inputs
         return base_fail(c->error, BASE_INVALID_ARGUMENT,
                          "%" PRId64 " edges are more than %" PRId64 " nodes can have", n_edges,
                          n_nodes);

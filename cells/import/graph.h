@@ -450,9 +450,14 @@ bool cell__atoms_follow_alike(const struct cell__import *im, const struct cell__
  * the odd ones, or what strides leave, made again by as many parts. */
 bool cell__atoms_are_even(const struct cell__import *im, const struct cell__atom *one,
                           const struct cell__atom *two, uint32_t *source, int64_t *by);
+/* How many steps more one number has than the other, whatever the request: exporters simplify what
+ * they compute of shapes, so that one number is written in several ways. false: it varies, or
+ * nobody knows. */
+bool cell__steps_more(const struct cell__import *im, const struct cell__sym *one,
+                      const struct cell__sym *other, int64_t *more);
 /* Whether the part never has more steps than the whole, as what strides leave, made again, has no
  * more than there were. false: or nobody knows. */
-bool cell__axis_is_within(const struct cell__import *im, const struct cell__axis *part,
+bool cell__axis_is_within(const struct cell__import *im, const struct cell__sym *part,
                           const struct cell__axis *whole);
 
 /* ---- Symbolic integers (sym.c) ------------------------------------------------------------ */

@@ -113,6 +113,101 @@ bool cell__atoms_are_even(const struct cell__import *im, const struct cell__atom
            lines[0].slope == lines[1].slope && lines[0].rest == lines[1].rest;
 }
 
+/* ---- So many more, always ----------------------------------------------------------------------
+ */
+
+#define PERIOD_MAX 16384
+#define NUMBER_MAX ((int64_t)1 << 61) /* two of them have a difference */
+
+/* Steps of what follows from n of the source, where all windows are full. */
+static bool steps_of(const struct lineage *lineage, int64_t n, int64_t *out)
+{
+    for (uint32_t i = lineage->n; i-- > 0;) {
+        const struct cell__atom *atom = lineage->atoms[i];
+        if (!base_i64_mul(n, atom->parts, &n) || !base_i64_add(n, atom->add, &n)) {
+            return false;
+        }
+        n = base_floor_divide(n, atom->stride) + 1;
+    }
+    *out = n;
+    return true;
+}
+
+/* The same of a number that is made of them. */
+static bool number_of(const struct lineage *lineage, const struct cell__sym *sym, int64_t n,
+                      int64_t *out)
+{
+    return steps_of(lineage, n, out) && base_i64_mul(*out, sym->factor, out) &&
+           base_i64_add(*out, sym->add, out) && *out > -NUMBER_MAX && *out < NUMBER_MAX;
+}
+
+/* *period becomes a multiple of the steps after which all strides begin anew. */
+static bool find_period(const struct lineage *lineage, int64_t *period)
+{
+    uint64_t given = 1; // steps of the source that come with `made` of what follows
+    uint64_t made = 1;
+    for (uint32_t i = lineage->n; i-- > 0;) {
+        const uint64_t stride = (uint64_t)lineage->atoms[i]->stride;
+        made *= (uint64_t)lineage->atoms[i]->parts;
+        const uint64_t common = base_greatest_divisor(made, stride);
+        made /= common;
+        given *= stride / common;
+        if (made > (uint64_t)NUMBER_MAX >> 31 || stride > PERIOD_MAX || given > PERIOD_MAX) {
+            return false;
+        }
+    }
+    *period = *period / (int64_t)base_greatest_divisor((uint64_t)*period, given) * (int64_t)given;
+    return *period <= PERIOD_MAX;
+}
+
+/* How many more one number has than the other: from the least to the most of them within a period,
+ * and so many more in each that follows. */
+struct gap {
+    int64_t least, most, growth;
+};
+
+static bool find_gap(const struct cell__import *im, const struct cell__sym *one,
+                     const struct cell__sym *other, struct gap *gap)
+{
+    struct lineage lineages[2];
+    int64_t period = 1;
+    if (one->axis.n != 1 || other->axis.n != 1) {
+        return false;
+    }
+    const struct cell__atom *a = &im->atoms[cell__atom_root(im, one->axis.atoms[0])];
+    const struct cell__atom *b = &im->atoms[cell__atom_root(im, other->axis.atoms[0])];
+    const uint32_t source = find_common(im, a, b);
+    if (source == CELL__NONE || !find_lineage(im, a, source, &lineages[0]) ||
+        !find_lineage(im, b, source, &lineages[1]) || !find_period(&lineages[0], &period) ||
+        !find_period(&lineages[1], &period)) {
+        return false;
+    }
+    *gap = (struct gap){.least = INT64_MAX, .most = INT64_MIN};
+    for (int64_t n = 0; n <= period; n++) {
+        int64_t numbers[2];
+        if (!number_of(&lineages[0], one, n, &numbers[0]) ||
+            !number_of(&lineages[1], other, n, &numbers[1])) {
+            return false;
+        }
+        const int64_t more = numbers[0] - numbers[1];
+        gap->growth += n == 0 ? -more : n == period ? more : 0;
+        gap->least = more < gap->least ? more : gap->least;
+        gap->most = more > gap->most ? more : gap->most;
+    }
+    return true;
+}
+
+bool cell__steps_more(const struct cell__import *im, const struct cell__sym *one,
+                      const struct cell__sym *other, int64_t *more)
+{
+    struct gap gap;
+    if (!find_gap(im, one, other, &gap) || gap.least != gap.most || gap.growth != 0) {
+        return false;
+    }
+    *more = gap.least;
+    return true;
+}
+
 /* ---- Never more -------------------------------------------------------------------------------
  */
 
@@ -140,22 +235,39 @@ static bool find_bound(const struct lineage *lineage, bool is_upper, struct boun
     return true;
 }
 
-bool cell__axis_is_within(const struct cell__import *im, const struct cell__axis *part,
+/* Of a number that is made of such: part->factor times it, and part->add. */
+static bool find_bound_of(const struct lineage *lineage, const struct cell__sym *part,
+                          struct bound *bound)
+{
+    int64_t added = 0;
+    return find_bound(lineage, true, bound) &&
+           base_i64_mul(bound->slope, part->factor, &bound->slope) &&
+           base_i64_mul(bound->rest, part->factor, &bound->rest) &&
+           base_i64_mul(bound->by, part->add, &added) &&
+           base_i64_add(bound->rest, added, &bound->rest);
+}
+
+bool cell__axis_is_within(const struct cell__import *im, const struct cell__sym *part,
                           const struct cell__axis *whole)
 {
     struct lineage lineages[2];
     struct bound most;
     struct bound least;
+    struct gap gap;
     int64_t slopes[2];
     int64_t rests[2];
-    if (part->n != 1 || whole->n != 1) {
+    const struct cell__sym size = {.factor = 1, .axis = *whole};
+    if (find_gap(im, part, &size, &gap)) {
+        return gap.most <= 0 && gap.growth <= 0;
+    }
+    if (part->axis.n != 1 || part->factor < 1 || whole->n != 1) {
         return false;
     }
-    const struct cell__atom *one = &im->atoms[cell__atom_root(im, part->atoms[0])];
+    const struct cell__atom *one = &im->atoms[cell__atom_root(im, part->axis.atoms[0])];
     const struct cell__atom *two = &im->atoms[cell__atom_root(im, whole->atoms[0])];
     const uint32_t source = find_common(im, one, two);
     if (source == CELL__NONE || !find_lineage(im, one, source, &lineages[0]) ||
-        !find_lineage(im, two, source, &lineages[1]) || !find_bound(&lineages[0], true, &most) ||
+        !find_lineage(im, two, source, &lineages[1]) || !find_bound_of(&lineages[0], part, &most) ||
         !find_bound(&lineages[1], false, &least) ||
         !base_i64_mul(most.slope, least.by, &slopes[0]) ||
         !base_i64_mul(least.slope, most.by, &slopes[1]) ||

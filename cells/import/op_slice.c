@@ -18,8 +18,8 @@ struct cut {
     bool is_turned;       /* all of them, the last one first */
     bool is_whole_frames; /* of an unknown size all that `size` divides: frames of so many each */
     uint32_t frames;      /* the atom of their number */
-    bool is_led;          /* of an unknown size the first, as many as `led` has */
-    struct cell__axis led;
+    bool is_led;          /* of an unknown size the first, as many as `led` says */
+    struct cell__sym led;
     bool is_kept; /* of an unknown size `size` from `start` on, which counts from the end below 0 */
     int64_t start, size, step, behind;
 };
@@ -131,7 +131,8 @@ static int64_t count_behind(struct cell__import *im, const struct cell__sym *end
         return end->add >= INT32_MAX ? 0 : is_near ? -end->add : -1;
     }
     const bool is_fixed =
-        cell__sym_compute(im, '-', size, end, &behind) && cell__sym_is_number(&behind);
+        (cell__sym_compute(im, '-', size, end, &behind) && cell__sym_is_number(&behind)) ||
+        cell__steps_more(im, size, end, &behind.add);
     return cell__sym_equal(im, end, size) == 1 ? 0 : is_fixed ? behind.add : -1;
 }
 
@@ -180,10 +181,11 @@ static bool cut_led(const struct cell__import *im, const struct bounds *bounds, 
     const struct cell__sym *start = &bounds->starts[i];
     const struct cell__sym *end = &bounds->ends[i];
     if (!cell__sym_is_number(start) || start->add != 0 || bounds->steps.at[i] != 1 ||
-        end->factor != 1 || end->add != 0 || !cell__axis_is_within(im, &end->axis, &size->axis)) {
+        end->factor > (int64_t)CELL_WINDOW_MAX || end->add < -CELL__STEPS_ADD_MAX ||
+        end->add > CELL__STEPS_ADD_MAX || !cell__axis_is_within(im, end, &size->axis)) {
         return false;
     }
-    *cut = (struct cut){.is_led = true, .led = end->axis, .size = 1, .step = 1};
+    *cut = (struct cut){.is_led = true, .led = *end, .size = 1, .step = 1};
     return true;
 }
 
@@ -298,8 +300,9 @@ static enum base_status cut_steps(struct cell__import *im, const struct cut *cut
 {
     const struct cell__axis steps = *axis;
     if (cut->is_led) {
-        *axis = cut->led;
-        return BASE_OK;
+        return cut->led.factor == 1
+                   ? cell__axis_strided(im, &cut->led.axis, cut->led.add - 1, 1, axis)
+                   : cell__axis_parted(im, &cut->led.axis, cut->led.factor, cut->led.add, axis);
     }
     if (cut->is_kept) {
         return cell__axis_kept(im, &steps, cut->size, needed_of(cut), axis);

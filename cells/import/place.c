@@ -312,6 +312,48 @@ static void find_last_readers(const struct cell__import *im, struct stage_rows *
     }
 }
 
+/* What rows of a piece read of others. */
+struct piece_inputs {
+    uint32_t n, rows[CELL_INPUTS_MAX + 1]; /* that many: more than a stage may have */
+};
+
+static void add_piece_input(struct piece_inputs *inputs, uint32_t row)
+{
+    uint32_t i = 0;
+    while (i < inputs->n && inputs->rows[i] != row) {
+        i++;
+    }
+    if (i == inputs->n && i <= CELL_INPUTS_MAX) {
+        inputs->rows[inputs->n++] = row;
+    }
+}
+
+/* Adds what row number `at` of the stage reads that is not of the piece from number `first` on. */
+static void add_inputs_of(const struct cell__import *im, const struct stage_rows *stage,
+                          uint32_t first, uint32_t at, struct piece_inputs *inputs)
+{
+    const struct cell__row *row = &im->rows[stage->rows[at]];
+    for (uint32_t k = 0; k < row->op.n_operands; k++) {
+        const uint32_t operand = row->op.operands[k];
+        bool is_here = im->rows[operand].kind == CELL__ROW_CONST;
+        for (uint32_t i = first; i < at && !is_here; i++) {
+            is_here = stage->rows[i] == operand;
+        }
+        if (!is_here) {
+            add_piece_input(inputs, operand);
+        }
+    }
+}
+
+static bool has_many_inputs(const struct cell__import *im, const struct stage_rows *stage)
+{
+    struct piece_inputs inputs = {.n = 0};
+    for (uint32_t i = 0; i < stage->n && inputs.n <= CELL_INPUTS_MAX; i++) {
+        add_inputs_of(im, stage, 0, i, &inputs);
+    }
+    return inputs.n > CELL_INPUTS_MAX;
+}
+
 /* Where the piece that begins with number `first` ends: of the places in its second half that where
  * the least is handed on. */
 static uint32_t end_of_piece(const struct cell__import *im, const struct stage_rows *stage,
@@ -321,13 +363,19 @@ static uint32_t end_of_piece(const struct cell__import *im, const struct stage_r
     uint32_t best = first;
     uint32_t least = UINT32_MAX;
     uint32_t cost = 0;
+    struct piece_inputs inputs = {.n = 0};
     while (end < stage->n && cost + cost_of(im, stage->rows[end]) <= PIECE_OPS_MAX) {
+        add_inputs_of(im, stage, first, end, &inputs);
+        if (inputs.n > CELL_INPUTS_MAX) {
+            break;
+        }
         cost += cost_of(im, stage->rows[end++]);
         uint32_t live = 0;
         for (uint32_t i = first; i < end; i++) {
             live += stage->last[stage->rows[i]] > end ? 1 : 0;
         }
-        if (2 * cost > PIECE_OPS_MAX && live <= least) {
+        const bool is_second_half = 2 * cost > PIECE_OPS_MAX || 2 * inputs.n > CELL_INPUTS_MAX;
+        if (is_second_half && live <= least) {
             least = live;
             best = end;
         }
@@ -355,12 +403,13 @@ enum base_status cell__cut_stages(struct cell__plans *plans)
             continue;
         }
         stages++;
-        const bool is_long = collect(im, r, &stage) > CELL_OPS_MAX && !im->is_part;
+        const bool has_many = collect(im, r, &stage) > CELL_OPS_MAX;
         for (uint32_t i = 0; i < stage.n; i++) {
             is_seen[stage.rows[i]] = true;
         }
         join_early(im, &stage);
         find_last_readers(im, &stage);
+        const bool is_long = (has_many || has_many_inputs(im, &stage)) && !im->is_part;
         for (uint32_t first = 0, cut = 0, end = 0; first < stage.n && is_long; first = end, cut++) {
             end = end_of_piece(im, &stage, first);
             for (uint32_t i = first; i < end; i++) {

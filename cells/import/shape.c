@@ -81,8 +81,11 @@ static enum base_status atoms_unite(struct cell__import *im, uint32_t a, uint32_
 {
     struct cell__atom *one = &im->atoms[cell__atom_root(im, a)];
     struct cell__atom *two = &im->atoms[cell__atom_root(im, b)];
+    const struct cell__sym as_one = {.factor = 1, .axis = {.n = 1, .atoms = {one->parent}}};
+    const struct cell__sym as_two = {.factor = 1, .axis = {.n = 1, .atoms = {two->parent}}};
     uint32_t source = CELL__NONE;
     int64_t by = 1;
+    int64_t more = 0;
     if (one == two) {
         return BASE_OK;
     }
@@ -91,9 +94,11 @@ static enum base_status atoms_unite(struct cell__import *im, uint32_t a, uint32_
         one = two;
         two = other;
     }
-    if (!may_unite(im, one, two) && cell__atoms_are_even(im, one, two, &source, &by)) {
+    const bool is_same =
+        may_unite(im, one, two) || (cell__steps_more(im, &as_one, &as_two, &more) && more == 0);
+    if (!is_same && cell__atoms_are_even(im, one, two, &source, &by)) {
         BASE_TRY(cell__atom_divide(im, &im->atoms[source], by));
-    } else if (!may_unite(im, one, two)) {
+    } else if (!is_same) {
         return cell__refuse(im,
                             "%s: a number of steps that follows from another's, by a stride or "
                             "padding, and one that may differ from it",

@@ -19,7 +19,7 @@
 
 /* A span is replaced by its number, at most two digits. */
 #define NUMBER_BYTES 2u
-_Static_assert(CELL_TENSORS_MAX <= 100, "a span's number has two digits");
+_Static_assert(SRV_HTTP_SPANS_MAX <= 100, "a span's number has two digits");
 
 struct scan {
     const char *text;
@@ -70,9 +70,9 @@ static enum base_status cut_array(struct scan *scan)
     struct srv_http_cut *cut = scan->cut;
     size_t start = scan->at;
     uint32_t outside = scan->depth;
-    if (cut->n_spans == CELL_TENSORS_MAX) {
-        return base_fail(scan->error, BASE_INVALID_ARGUMENT, "more than %u inputs",
-                         CELL_TENSORS_MAX);
+    if (cut->n_spans == SRV_HTTP_SPANS_MAX) {
+        return base_fail(scan->error, BASE_INVALID_ARGUMENT, "more than %u inputs with data",
+                         SRV_HTTP_SPANS_MAX);
     }
     enum base_status status = BASE_OK;
     do {

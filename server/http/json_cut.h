@@ -5,13 +5,14 @@
 
 #include "base/arena.h"
 #include "base/status.h"
-#include "cells/model.h"
-
 #include <stddef.h>
 #include <stdint.h>
 
 /* Brackets open at once, in the whole text. */
 #define SRV_HTTP_DEPTH_MAX 32u
+
+/* Inputs with data: the number of one is no longer than the shortest data, []. */
+#define SRV_HTTP_SPANS_MAX 100u
 
 /* A piece of the text. */
 struct srv_http_span {
@@ -22,13 +23,13 @@ struct srv_http_span {
 struct srv_http_cut {
     struct srv_http_span envelope; /* `data` of inputs is the number of its span: "data": 0 */
     uint32_t n_spans;
-    struct srv_http_span spans[CELL_TENSORS_MAX]; /* each from [ to its ] */
+    struct srv_http_span spans[SRV_HTTP_SPANS_MAX]; /* each from [ to its ] */
 };
 
 /* Finds .inputs[i].data in text; one pass, no recursion. The envelope is text itself when there is
  * nothing to cut, else it is built in scratch. Refuses, as INVALID_ARGUMENT, more than
- * SRV_HTTP_DEPTH_MAX open brackets, more than CELL_TENSORS_MAX arrays, `data` that is not an array
- * and escapes in the keys of inputs, so that no integer of the client's can stand for a span;
+ * SRV_HTTP_DEPTH_MAX open brackets, more than SRV_HTTP_SPANS_MAX arrays, `data` that is not an
+ * array and escapes in the keys of inputs, so that no integer of the client's can stand for a span;
  * RESOURCE_EXHAUSTED when scratch has no room. Other mistakes are left for the envelope's reader.
  */
 enum base_status srv_http_json_cut(const char *text, size_t length, struct base_arena *scratch,

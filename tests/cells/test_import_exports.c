@@ -211,6 +211,8 @@ static const struct {
     {"single_masked-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
     {"single_mean-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
     {"sorted_states-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
+    {"stream_coded-", CELL_OP_LSTM, 0},
+    {"stream_denoised-", CELL_OP_LSTM, 0},
     {"stream_enhanced-", CELL_OP_LSTM, 0},
     {"stream_placed-", CELL_OP_LSTM, 0},
     {"stream_recalling-", CELL_OP_LSTM, 0},
@@ -227,7 +229,7 @@ static void expect_cell(const struct cell_model *model, const char *folder)
     if (strncmp(folder, "scan_", 5) == 0 || strncmp(folder, "loop_", 5) == 0 ||
         strncmp(folder, "bands_lone-", 11) == 0 || strncmp(folder, "single_unrolled-", 16) == 0 ||
         strncmp(folder, "frames_cell-", 12) == 0 || strncmp(folder, "frames_steps-", 13) == 0 ||
-        strncmp(folder, "stream_raised-", 14) == 0 ||
+        strncmp(folder, "stream_raised-", 14) == 0 || strncmp(folder, "stream_voiced-", 14) == 0 ||
         strncmp(folder, "stream_convolved-", 17) == 0 ||
         strncmp(folder, "stream_encoded-", 15) == 0 || strncmp(folder, "stream_turned-", 14) == 0) {
         return; // test_import_scan.c, test_import_bands.c; they have none

@@ -256,7 +256,7 @@ START_TEST(test_as_many_stages_as_there_may_be)
     stack(CELL_STAGES_MAX - 1); // and the GRU
     accept();
     stack(CELL_STAGES_MAX);
-    refuse(BASE_UNIMPLEMENTED, "more than 128 stages");
+    refuse(BASE_UNIMPLEMENTED, "more than 256 stages");
 }
 END_TEST
 

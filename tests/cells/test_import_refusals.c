@@ -275,7 +275,7 @@ START_TEST(test_time_axes_are_sequences_of_their_own)
     expect_accepted(&builder);
     begin(0);
     add_sequences(CELL_SEQUENCES_MAX, -1);
-    expect(BASE_UNIMPLEMENTED, "LSTM (node \"other15\"", "more than 16 time axes");
+    expect(BASE_UNIMPLEMENTED, "LSTM (node \"other31\"", "more than 32 time axes");
     begin(0);
     add_sequences(1, 5); // a batch of 5, beside one that each request chooses
     expect(BASE_UNIMPLEMENTED, "LSTM (node \"other0\"", "batch axis is another one");

@@ -326,7 +326,7 @@ START_TEST(test_too_many_strides_are_refused)
         (void)window_add(&half, from, to);
         memcpy(from, to, sizeof(from));
     }
-    window_refuse(BASE_UNIMPLEMENTED, "more than 16 time axes of different lengths");
+    window_refuse(BASE_UNIMPLEMENTED, "more than 32 time axes of different lengths");
 }
 END_TEST
 

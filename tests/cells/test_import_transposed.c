@@ -419,6 +419,90 @@ START_TEST(test_shortcuts_that_are_cut_to_size)
 }
 END_TEST
 
+/* Of n steps 4 n + 4, cut to factor * (n / by) + add, as exporters write what they have simplified.
+ */
+struct ending {
+    int64_t factor, by, add;
+    bool is_within;
+};
+
+static void begin_ending(const struct ending *ending)
+{
+    static const char *const names[] = {"factor", "by", "add", "zero", "two"};
+    const int64_t values[] = {ending->factor, ending->by, ending->add, 0, 2};
+    const int64_t dims[] = {1, 1, 8};
+    const int64_t x[] = {-1, 1, -1};
+    const int64_t four = 4;
+    numbers = util_random(0);
+    onnx_init(&builder, 17);
+    onnx_add_weights(&builder, "GRU", 1, WINDOW_HIDDEN, 1);
+    onnx_input(&builder, "x", FLOAT, 3, x);
+    onnx_constant(&builder, "wc", onnx_random(&builder, 3, dims, &numbers, 0.5f));
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        onnx_constant(&builder, names[i], onnx_ints(&builder, 1, 1, &values[i]));
+    }
+    onnx_set_ints(&builder, onnx_node(&builder, "ConvTranspose", "x wc", "made"), "strides", 1,
+                  &four);
+    (void)onnx_node(&builder, "Shape", "x", "shape");
+    (void)onnx_node(&builder, "Gather", "shape two", "n");
+    (void)onnx_node(&builder, "Div", "n by", "divided");
+    (void)onnx_node(&builder, "Mul", "divided factor", "times");
+    (void)onnx_node(&builder, "Add", "times add", "end");
+    (void)onnx_node(&builder, "Slice", "made zero end two", "y");
+    end(1, 1);
+}
+
+/* Of 1, 2, .. steps. */
+static struct replay_tensor run_ending(const struct cell_model *model, int64_t time)
+{
+    double data[STEPS_MAX];
+    struct replay_tensor x = {.rank = 3, .dims = {1, 1, time}, .count = (size_t)time, .data = data};
+    struct replay_tensor outputs[2] = {{.rank = 0}};
+    for (int64_t i = 0; i < time; i++) {
+        data[i] = 0.25 * (double)(i + 1);
+    }
+    replay_run(model, &x, outputs);
+    base_free(outputs[1].data);
+    return outputs[0];
+}
+
+START_TEST(test_ends_that_follow_from_the_steps)
+{
+    static const struct ending cases[] = {{4, 1, 4, true},  {4, 1, 0, true},  {2, 1, 0, true},
+                                          {1, 1, 3, true},  {4, 2, 4, true},  {3, 3, 1, true},
+                                          {4, 1, -3, true}, {7, 2, 4, true},  {5, 1, 0, false},
+                                          {4, 1, 5, false}, {9, 2, 4, false}, {8, 2, 5, false}};
+    struct built whole;
+    begin_ending(&cases[0]);
+    load_built(&builder, &whole);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct ending *ending = &cases[i];
+        struct onnx_builder kept = builder;
+        struct built built;
+        begin_ending(ending);
+        if (!ending->is_within) {
+            expect_refused(&builder, BASE_UNIMPLEMENTED, "takes a part of an axis of unknown size");
+            builder = kept;
+            continue;
+        }
+        load_built(&builder, &built);
+        for (int64_t time = 3; time <= STEPS_MAX; time++) {
+            struct replay_tensor all = run_ending(whole.model, time);
+            struct replay_tensor some = run_ending(built.model, time);
+            const int64_t steps = ending->factor * (time / ending->by) + ending->add;
+            ck_assert_int_eq(all.dims[2], 4 * time + 4);
+            ck_assert_int_eq(some.dims[2], steps);
+            ck_assert_mem_eq(some.data, all.data, (size_t)steps * sizeof(double));
+            base_free(all.data);
+            base_free(some.data);
+        }
+        free_built(&builder, &built);
+        builder = kept;
+    }
+    free_built(&builder, &whole);
+}
+END_TEST
+
 START_TEST(test_sequences_that_parts_make)
 {
     struct transposed t = {.channels = 1, .filters = 1, .groups = 1, .n = 1};
@@ -555,6 +639,7 @@ int main(void)
     tcase_add_test(tcase, test_an_output_shape);
     tcase_add_loop_test(tcase, test_shortcuts_past_strides, 0, 2);
     tcase_add_test(tcase, test_shortcuts_that_are_cut_to_size);
+    tcase_add_test(tcase, test_ends_that_follow_from_the_steps);
     tcase_add_test(tcase, test_sequences_that_parts_make);
     tcase_add_test(tcase, test_attributes_that_are_refused);
     tcase_add_test(tcase, test_nodes_that_are_refused);

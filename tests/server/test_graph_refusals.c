@@ -142,23 +142,27 @@ static void write_part(const char *version, const char *part, const char *input,
 
 START_TEST(test_parts_that_make_no_graph_are_refused)
 {
+    enum { MANY = 13 };
     char version[UTIL_PATH_BYTES];
     char path[2 * UTIL_PATH_BYTES];
     char longest[128];
+    char many[MANY][16];
     graphs_write(version);
     memset(longest, 'x', sizeof(longest) - 1);
     longest[sizeof(longest) - 1] = '\0';
     write_part(version, "long", longest, 0);
-    write_part(version, "many", "x", 15);
-    write_part(version, "more", "x", 15);
+    for (uint32_t i = 0; i < MANY; i++) {
+        snprintf(many[i], sizeof(many[i]), "many%u", i);
+        write_part(version, many[i], "x", i + 1 < MANY ? CELL_INPUTS_MAX - 1 : 15);
+    }
     write_part(version, "a.b", "c", 0);
     write_part(version, "a", "b.c", 0);
     snprintf(path, sizeof(path), "%s/torn.onnx", version);
     util_write_file(path, "no model");
     struct cell_parts parts = {.folder = version, .n = 0};
-    expect_no_model(&parts, BASE_INVALID_ARGUMENT, "a graph of 0 cells, expected 1..128");
+    expect_no_model(&parts, BASE_INVALID_ARGUMENT, "a graph of 0 cells, expected 1..256");
     parts.n = CELL_STAGES_MAX + 1;
-    expect_no_model(&parts, BASE_INVALID_ARGUMENT, "a graph of 129 cells, expected 1..128");
+    expect_no_model(&parts, BASE_INVALID_ARGUMENT, "a graph of 257 cells, expected 1..256");
     parts.n = 2;
     parts.names[0] = "source";
     parts.names[1] = "nowhere";
@@ -167,9 +171,12 @@ START_TEST(test_parts_that_make_no_graph_are_refused)
     expect_no_model(&parts, BASE_INVALID_ARGUMENT, "torn.onnx: ");
     parts.names[1] = "long";
     expect_no_model(&parts, BASE_INVALID_ARGUMENT, "is too long: 132 bytes with the cell's");
-    parts.names[0] = "many";
-    parts.names[1] = "more";
-    expect_no_model(&parts, BASE_UNIMPLEMENTED, "the cells have 32 inputs, at most 30 together");
+    parts.n = MANY;
+    for (uint32_t i = 0; i < MANY; i++) {
+        parts.names[i] = many[i];
+    }
+    expect_no_model(&parts, BASE_UNIMPLEMENTED, "the cells have 256 inputs, at most 254 together");
+    parts.n = 2;
     parts.names[0] = "a.b";
     parts.names[1] = "a";
     expect_no_model(&parts, BASE_INVALID_ARGUMENT,

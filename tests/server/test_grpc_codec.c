@@ -385,7 +385,7 @@ START_TEST(test_codec_limits_on_repeated_fields_and_id)
     struct decoded decoded;
     draft_decode(&draft, &decoded);
     ck_assert_int_eq(decoded.status, BASE_INVALID_ARGUMENT);
-    ck_assert_ptr_nonnull(strstr(decoded.error.message, "more than 32 raw_input_contents"));
+    ck_assert_ptr_nonnull(strstr(decoded.error.message, "more than 256 raw_input_contents"));
     decoded_release(&decoded);
 
     draft_init(&draft);

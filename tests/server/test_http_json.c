@@ -434,14 +434,14 @@ START_TEST(test_json_too_many_tensors)
     for (int outputs = 0; outputs < 2; outputs++) {
         base_buf_clear(&text);
         base_buf_text(&text, outputs ? "{\"outputs\":[" : "{\"inputs\":[");
-        for (int i = 0; i < 33; i++) {
+        for (int i = 0; i < 257; i++) {
             base_buf_printf(&text,
                             "%s{\"name\":\"%d\",\"datatype\":\"FP32\",\"shape\":[1],\"data\":[1]}",
                             i == 0 ? "" : ",", i);
         }
         base_buf_text(&text, outputs ? "],\"inputs\":[" ONE "]}" : "]}");
         assert_refused(text.data, BASE_INVALID_ARGUMENT,
-                       outputs ? "at most 32" : "more than 32 inputs");
+                       outputs ? "at most 256" : "more than 100 inputs with data");
     }
     base_buf_release(&text);
 }

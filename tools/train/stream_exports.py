@@ -149,6 +149,86 @@ class Raised(Streamed):
         return self.linear(torch.tanh(self.up(x.transpose(1, 2))).transpose(1, 2))
 
 
+class Causal(nn.Module):
+    """padded in front alone, so that a window ends with its own steps; transposed, with what is behind them cut off"""
+
+    def __init__(self, conv, channels, filters, taps, stride):
+        super().__init__()
+        self.conv, self.more = conv(channels, filters, taps, stride), taps - stride
+
+    def forward(self, x):
+        if isinstance(self.conv, nn.Conv1d):
+            return self.conv(functional.pad(x, (self.more, 0)))
+        y = self.conv(x)
+        return y[..., : y.shape[-1] - self.more]
+
+
+class Coded(Streamed):
+    """down by 2 and by 3 and up again, each causal, an LSTM in between: a codec of samples, as of SoundStream"""
+
+    outputs, least, width = {"y": {0: "batch", 1: "made"}}, 6, 1
+
+    def __init__(self):
+        super().__init__()
+        down, up = nn.Conv1d, nn.ConvTranspose1d
+        self.encoder = nn.Sequential(Causal(down, 1, 4, 5, 1), Causal(down, 4, 6, 4, 2), nn.ELU(), Causal(down, 6, 8, 6, 3))
+        self.lstm = nn.LSTM(8, 8)
+        self.decoder = nn.Sequential(nn.ELU(), Causal(up, 8, 6, 6, 3), nn.ELU(), Causal(up, 6, 4, 4, 2), Causal(down, 4, 1, 5, 1))
+
+    def forward(self, x):
+        code = self.encoder(x.transpose(1, 2)).permute(2, 0, 1)
+        return self.decoder((self.lstm(code)[0] + code).permute(1, 2, 0)).transpose(1, 2)
+
+
+class Denoised(Streamed):
+    """up by 2, down by 4 and by 4 without padding, up again beside shortcuts that are cut to size, down by 2; as of a causal Demucs"""
+
+    outputs, least, width = {"y": {0: "batch", 1: "made"}}, 18, 1
+
+    def __init__(self):
+        super().__init__()
+        self.between = nn.Conv1d(1, 1, 4, padding=2)
+        self.down = nn.ModuleList(nn.Conv1d(i, HIDDEN, 8, 4) for i in (1, HIDDEN))
+        self.lstm = nn.LSTM(HIDDEN, HIDDEN)
+        self.up = nn.ModuleList(nn.ConvTranspose1d(HIDDEN, o, 8, 4) for o in (HIDDEN, 1))
+
+    def forward(self, x):
+        x = x.transpose(1, 2)
+        x = torch.stack([x, self.between(x)[..., 1:]], -1).reshape(x.size(0), 1, -1)
+        shortcuts = []
+        for down in self.down:
+            x = torch.relu(down(x))
+            shortcuts.append(x)
+        x = self.lstm(x.permute(2, 0, 1))[0].permute(1, 2, 0)
+        for up in self.up:
+            x = torch.tanh(up(x + shortcuts.pop()[..., : x.shape[-1]]))
+        even, odd = x[..., ::2], x[..., 1::2]
+        return (0.5 * (even + self.between(odd)[..., :-1])).transpose(1, 2)
+
+
+class Voiced(Streamed):
+    """four and two of each step, behind each the mean of wide convolutions with several dilations: a vocoder, as HiFi-GAN"""
+
+    outputs = {"y": {0: "batch", 1: "made"}}
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv1d(INPUT, 6, 7, padding=3)
+        self.up = nn.ModuleList(nn.ConvTranspose1d(i, o, 2 * s, s, s // 2) for i, o, s in ((6, 4, 4), (4, 2, 2)))
+        self.wide = nn.ModuleList(
+            nn.ModuleList(nn.Conv1d(o, o, k, padding=(k - 1) // 2 * d, dilation=d) for k, d in ((3, 5), (7, 3), (11, 3)))
+            for o in (4, 2)
+        )
+        self.last = nn.Conv1d(2, 1, 7, padding=3)
+
+    def forward(self, x):
+        x = self.first(x.transpose(1, 2))
+        for up, wide in zip(self.up, self.wide):
+            x = up(functional.leaky_relu(x, 0.1))
+            x = sum(x + conv(functional.leaky_relu(x, 0.1)) for conv in wide) / len(wide)
+        return torch.tanh(self.last(functional.leaky_relu(x, 0.1))).transpose(1, 2)
+
+
 class Attending(nn.Module):
     """nn.MultiheadAttention to so many steps ahead, and so many back or all; behind it a shortcut"""
 
@@ -309,8 +389,10 @@ MODULES = {
     "stream_bands": Bands,
     "stream_cached": Cached,
     "stream_cached_four": CachedFour,
+    "stream_coded": Coded,
     "stream_convolved": Convolved,
     "stream_counted": Counted,
+    "stream_denoised": Denoised,
     "stream_early": Early,
     "stream_encoded": Encoded,
     "stream_enhanced": Enhanced,
@@ -321,6 +403,7 @@ MODULES = {
     "stream_spoken": Spoken,
     "stream_subsampled": Subsampled,
     "stream_turned": Turned,
+    "stream_voiced": Voiced,
 }
 
 
