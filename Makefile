@@ -296,6 +296,7 @@ SERVER_SRCS = \
   server/about.c \
   server/bpe.c \
   server/labels.c \
+  server/batch_rows.c \
   server/calibrate.c \
   server/check_model.c \
   server/control.c \

@@ -107,8 +107,9 @@
       "Measure each cell type at load, 2 seconds at most, to choose windows and the largest "      \
       "batch; auto: only where calibration-cache keeps it.")                                       \
     X(COUNT, max_batch_rows, "64", 1, 1024, "N", SCHEDULING, ALL,                                  \
-      "Most rows of a batch; a cell type "                                                         \
-      "may have a bound of its own below it, beyond which more are hardly faster a row.")          \
+      "Most rows of a batch; a cell type may have a bound of its own below it, beyond which more " \
+      "are hardly faster a row, and steps of cells without state that take next to no time may "   \
+      "be more where it is 64 or more.")                                                           \
     X(COUNT, max_tasks_to_submit, "5", 1, 64, "N", SCHEDULING, ALL,                                \
       "Batches that wait at a device queue at most.")                                              \
     X(COUNT, max_run_steps, "0", 0, 1 << 20, "N", SCHEDULING, ALL,                                 \

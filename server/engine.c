@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/cpus.h"
 #include "base/mem.h"
+#include "server/batch_rows.h"
 
 /* The loop and one that reads from the network. */
 #define OTHER_BUSY_THREADS 2u
@@ -27,7 +28,7 @@ void srv_engine_options_init(struct srv_engine_options *options)
                                            .team_threads = 1,
                                            .spin_ns = 20 * BASE_NS_PER_US,
                                            .rows = 4096,
-                                           .batch_rows_max = 64,
+                                           .batch_rows_max = SRV_BATCH_ROWS,
                                            .tasks_max = 5,
                                            .calibration_cache = ""};
 }

@@ -2,6 +2,7 @@
  * types that wait for one another are calibrated. Loop thread. */
 #include "base/assert.h"
 #include "base/mem.h"
+#include "server/batch_rows.h"
 #include "server/calibrate.h"
 #include "server/engine_state.h"
 #include "server/probe.h"
@@ -28,21 +29,20 @@ enum base_status srv_engine__type_load(struct srv_engine *engine, const struct c
     return BASE_OK;
 }
 
-/* Rows of a batch, and those up to which it may have another beside it. Only cells that wait for
- * one another have a knee: what else is ready is done soonest at once. */
+/* Rows of a batch, and those up to which it may have another beside it. */
 enum base_status srv_engine__type_set(const struct srv_engine *engine, struct srv_device *device,
                                       const struct cell_type *type)
 {
     const struct cell_backend *backend = engine->options.backend;
     const struct srv_engine_type *known = &engine->types[type->id];
-    const uint32_t most = engine->options.batch_rows_max;
+    const struct srv_engine_options *options = &engine->options;
     struct cell_tuning tuning = {0};
     if (backend->type_tuning != NULL) {
         (void)backend->type_tuning(wrk_pool_device(device->pool), type, &tuning);
     }
-    const bool has_knee = known->recurs && tuning.knee_rows > 0;
-    BASE_TRY(sched_type_set(device->sched, type, known->priority,
-                            has_knee && tuning.knee_rows < most ? tuning.knee_rows : most));
+    const uint32_t rows = srv_batch_rows(type, known->recurs, tuning.knee_rows, &engine->caps,
+                                         options->team_threads, options->batch_rows_max);
+    BASE_TRY(sched_type_set(device->sched, type, known->priority, rows));
     sched_type_set_group(device->sched, type, known->group);
     if (engine->caps.beside) {
         sched_type_set_beside(device->sched, type, tuning.beside_rows, tuning.follow_rows);

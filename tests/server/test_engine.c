@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "server/batch_rows.h"
 #include "server/text.h"
 #include "server/validate.h"
 #include "tests/cells/build.h"
@@ -306,6 +307,63 @@ START_TEST(test_a_batch_has_as_many_rows_as_gain)
 }
 END_TEST
 
+/* A cell waits for none of the others: of such there are as many as take 5 million operations of a
+ * thread, where the user does not want fewer. */
+START_TEST(test_rows_of_cells_that_wait_for_none)
+{
+    static const struct {
+        uint64_t flops;
+        uint32_t threads, most, rows;
+    } cases[] = {{0, 1, 64, 1024},           {0, 1, 63, 63},      {0, 1, 1024, 1024},
+                 {9936, 1, 64, 500},         {9936, 2, 64, 1000}, {9936, 1, 600, 600},
+                 {99936, 1, 64, 64},         {99936, 2, 64, 100}, {1u << 30, 1, 64, 64},
+                 {UINT64_MAX / 2, 1, 64, 64}};
+    struct cell_device_caps caps = {.spans = true};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct cell_type type = {.flops = cases[i].flops};
+        ck_assert_uint_eq(srv_batch_rows(&type, false, 8, &caps, cases[i].threads, cases[i].most),
+                          cases[i].rows);
+        ck_assert_uint_eq(srv_batch_rows(&type, true, 8, &caps, 1, 64), 8);
+        ck_assert_uint_eq(srv_batch_rows(&type, true, 0, &caps, 1, 64), 64);
+        ck_assert_uint_eq(srv_batch_rows(&type, true, 80, &caps, 1, 64), 64);
+    }
+    const struct cell_type small = {.flops = 0};
+    caps.spans = false;
+    ck_assert_uint_eq(srv_batch_rows(&small, false, 0, &caps, 1, 64), 64);
+}
+END_TEST
+
+/* 1,000 steps of small convolutions. */
+START_TEST(test_steps_of_convolutions_are_few_batches)
+{
+    char path[UTIL_PATH_BYTES];
+    struct srv_engine_options options = options_of(1, 1);
+    struct cell_model *model = NULL;
+    create(&options);
+    util_repo_path(path, "tests/data/onnx/stream_convolved-ts1.13-op17/model.onnx");
+    ck_assert_int_eq(cell_model_load(srv_engine_registry(engine), path, "m", NULL, &model, &error),
+                     BASE_OK);
+    add(model);
+    start();
+    static struct work work;
+    struct base_random random = util_random(11);
+    work_init(engine, &work, model, 1, 1000, &random);
+    srv_engine_submit(engine, &work.job);
+    work_wait(&work.finished, 1);
+    ck_assert_double_le(ask_error(&work.ask), 1e-5);
+    work_release(engine, &work);
+    srv_engine_stop(engine);
+    for (uint32_t s = 0; s < model->n_stages; s++) {
+        const struct sched_type_stats *stats =
+            sched_type_stats(srv_engine_scheduler(engine, 0), model->stages[s].type->id);
+        ck_assert_uint_ge(atomic_load(&stats->rows_sum), 1000);
+        ck_assert_uint_le(atomic_load(&stats->batches), 4);
+    }
+    model_free(model);
+    srv_engine_free(engine);
+}
+END_TEST
+
 static enum base_status (*real_type_load)(struct cell_device *device, const struct cell_type *type,
                                           struct base_error *error);
 
@@ -430,6 +488,8 @@ int main(void)
     tcase_add_test(tcase, test_models_may_go_before_the_engine);
     tcase_add_test(tcase, test_equal_types_of_two_models_are_loaded_once);
     tcase_add_test(tcase, test_a_batch_has_as_many_rows_as_gain);
+    tcase_add_test(tcase, test_rows_of_cells_that_wait_for_none);
+    tcase_add_test(tcase, test_steps_of_convolutions_are_few_batches);
     tcase_add_test(tcase, test_a_model_that_fails_half_way_leaves_a_usable_engine);
     tcase_add_test(tcase, test_every_allocation_of_create_may_fail);
     tcase_add_test(tcase, test_every_allocation_of_add_model_may_fail);
