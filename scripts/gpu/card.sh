@@ -21,7 +21,7 @@ engine_sources=(
     "${device_sources[@]}"
     base/{build,cpus,inbox,log}.c
     cells/{cache_file,calibration,calibration_file,file,model,model_graph}.c
-    scheduler/*.c worker/{calibrate,pool,team}.c server/{calibrate,device_cache,engine,engine_models,probe}.c
+    scheduler/*.c worker/{calibrate,pool,team}.c server/{batch_rows,calibrate,device_cache,engine,engine_models,probe}.c
     bench/{cells_file,closed_loop,engine,host,ideal,lstm_model,request,round_trip,seq2seq_model,shapes,tally,tree_model,weights,workload}.c
     loadgen/{file,lengths,number}.c tests/cuda/card_engine.c
 )
