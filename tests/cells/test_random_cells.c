@@ -132,7 +132,7 @@ START_TEST(test_random_cells_come_to_what_double_precision_does)
 {
     static const char *const backends[] = {"cpu", "cuda-host-library", "blas"};
     const uint32_t n_backends = util_is_quick() ? 1 : 3; // an emulator has no others' products
-    for (uint64_t c = 0; c < CELLS; c++) {
+    for (uint64_t c = 0; c < (util_is_quick() ? 1 : CELLS); c++) {
         struct build build;
         const uint64_t salt = 5000 + (uint64_t)_i * CELLS + c;
         random_cell_build(&build, RANDOM_CELL_SMOOTH, salt);
