@@ -121,6 +121,19 @@ struct cell_source {
     bool or_start;    /* an INPUT that is left out: decoder.start */
 };
 
+/* Whether it is an output of a stage, or a state of one. */
+static inline bool cell_source_is_of_stage(const struct cell_source *source)
+{
+    return source->kind == CELL_SOURCE_EACH || source->kind == CELL_SOURCE_FIRST ||
+           source->kind == CELL_SOURCE_LAST || source->kind == CELL_SOURCE_LAST_STATE;
+}
+
+/* Of each row that is read; 1: rows are whole. */
+static inline uint32_t cell_source_parts(const struct cell_source *source)
+{
+    return source->parts > 0 ? source->parts : 1;
+}
+
 /* A time axis. Its rows are as long as the request says, or as follows from how long they are in
  * another sequence, with a smaller number: where that has n steps, of so many parts each, this has
  * (n * parts + add) / stride + 1, rounded down, or none where that is below 1; or `kept`, or none

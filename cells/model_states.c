@@ -78,18 +78,11 @@ static enum base_status refuse(const struct cell_type *type, const char *why,
     return base_fail(error, BASE_UNIMPLEMENTED, "states: recurrent: cell %s %s", type->name, why);
 }
 
-/* Of a stage of kind ONCE all are the same. */
-static bool is_output(const struct cell_source *source)
-{
-    return source->kind == CELL_SOURCE_EACH || source->kind == CELL_SOURCE_FIRST ||
-           source->kind == CELL_SOURCE_LAST;
-}
-
 /* Whether a source is what the sequence has at its end. ends: of earlier stages of kind ONCE. */
 static bool is_of_end(const struct cell_model *model, const struct cell_source *source,
                       const bool *ends)
 {
-    if (is_output(source) && model->stages[source->stage].kind == CELL_STAGE_ONCE) {
+    if (cell_source_is_of_stage(source) && model->stages[source->stage].kind == CELL_STAGE_ONCE) {
         return ends[source->stage];
     }
     return source->kind == CELL_SOURCE_LAST || source->kind == CELL_SOURCE_LAST_STATE ||
@@ -286,7 +279,7 @@ static bool is_of_no_step(const struct cell_model *model, uint32_t s)
             const struct cell_source *source = &stage->inputs[i];
             const bool is_row =
                 source->kind == CELL_SOURCE_INPUT && model->inputs[source->index].time_axis < 0;
-            const bool is_made = is_output(source) && is_so[source->stage];
+            const bool is_made = cell_source_is_of_stage(source) && is_so[source->stage];
             is_so[k] = is_so[k] && (source->kind == CELL_SOURCE_ZERO || is_row || is_made);
         }
     }
@@ -305,7 +298,7 @@ static enum base_status add_state(struct cell_model *model, uint32_t s, uint32_t
     if (init->kind == CELL_SOURCE_INPUT) {
         return add_own(model, stage->type, init->index, error);
     }
-    const bool is_made = is_output(init) && is_of_no_step(model, init->stage);
+    const bool is_made = cell_source_is_of_stage(init) && is_of_no_step(model, init->stage);
     if (init->kind != CELL_SOURCE_ZERO && !is_made) {
         return refuse(stage->type, "begins with a state that is made of steps", error);
     }

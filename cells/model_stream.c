@@ -66,12 +66,6 @@ static bool has_batch(const struct cell_model *model)
     return has;
 }
 
-static bool is_of_stage(const struct cell_source *source)
-{
-    return source->kind == CELL_SOURCE_EACH || source->kind == CELL_SOURCE_FIRST ||
-           source->kind == CELL_SOURCE_LAST || source->kind == CELL_SOURCE_LAST_STATE;
-}
-
 /* Rows of a session need not have had equally many steps, so that none is taken for all of them at
  * once, nor what is made of such. */
 static void part_rows(struct cell_model *model)
@@ -84,7 +78,8 @@ static void part_rows(struct cell_model *model)
             if (source->kind == CELL_SOURCE_MEMORY) {
                 source = &model->memories[source->index].sources[0];
             }
-            is_timed = is_timed || (is_of_stage(source) && !model->stages[source->stage].is_shared);
+            is_timed = is_timed ||
+                       (cell_source_is_of_stage(source) && !model->stages[source->stage].is_shared);
         }
         stage->is_shared = stage->is_shared && !is_timed;
     }

@@ -48,8 +48,7 @@ bool cell__find_reading(const struct cell_model *model, uint32_t stage, uint32_t
                                       .last = attended->to};
         return attended->is_on;
     }
-    *out = (struct cell__reading){
-        .of = source, .stride = 1, .parts = source->parts > 0 ? source->parts : 1};
+    *out = (struct cell__reading){.of = source, .stride = 1, .parts = cell_source_parts(source)};
     if (source->count > 0) {
         out->stride = source->stride;
         out->first = source->offset;

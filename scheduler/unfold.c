@@ -16,7 +16,7 @@
 /* One emit more of a stage, if the source is of one. */
 static void count_emit(struct sched__unfolding *u, const struct cell_source *source)
 {
-    u->emits_max[source->stage] += sched__is_of_stage(source) ? 1 : 0;
+    u->emits_max[source->stage] += cell_source_is_of_stage(source) ? 1 : 0;
 }
 
 /* Each stage emits its piece of a memory, and its part of a join, once. */
@@ -44,7 +44,7 @@ static uint32_t count_waits(const struct cell_model *model, const struct cell_so
     if (source->kind == CELL_SOURCE_JOIN) {
         return model->joins[source->index].n_parts;
     }
-    return sched__is_of_stage(source) ? 1 : 0;
+    return cell_source_is_of_stage(source) ? 1 : 0;
 }
 
 /* Counts how often each stage is read: a bound of its emits, and in sum of values and edges. */
@@ -183,7 +183,7 @@ static void wait_for_parts(struct sched__unfolding *u, sched_node_id node, uint3
     const struct cell_join *join = &u->sequences->model->joins[number];
     for (uint32_t p = 0; p < join->n_parts; p++) {
         const struct cell_source *source = &join->parts[p].source;
-        if (sched__is_of_stage(source) && sched__node_of(u, source->stage) != SCHED_NONE) {
+        if (cell_source_is_of_stage(source) && sched__node_of(u, source->stage) != SCHED_NONE) {
             sched_builder_after(&u->builder, node, sched__node_of(u, source->stage));
         }
     }
@@ -233,7 +233,7 @@ static int64_t steps_behind(const struct sched__unfolding *u, uint32_t s,
     if (stream == NULL || stage->kind == CELL_STAGE_ONCE) {
         return 0;
     }
-    const int64_t parts = source->parts > 0 ? source->parts : 1;
+    const int64_t parts = cell_source_parts(source);
     return stream->taken_before[sched__place_of(u, stage)] * source->stride -
            sched__steps_before(u, source) * parts;
 }
@@ -253,7 +253,7 @@ static void bind_window(struct sched__unfolding *u, uint32_t s, uint32_t input)
         return; // reads zeros
     }
     const bool is_made =
-        !sched__is_of_stage(source) || sched__node_of(u, source->stage) != SCHED_NONE;
+        !cell_source_is_of_stage(source) || sched__node_of(u, source->stage) != SCHED_NONE;
     if (!is_made && sched__history_of(u, source) == NULL) {
         return; // what has no step is zeros too
     }
@@ -268,7 +268,7 @@ static void bind_window(struct sched__unfolding *u, uint32_t s, uint32_t input)
             sched_builder_after(&u->builder, node, sched__node_of(u, source->stage));
         }
     }
-    const uint32_t parts = source->parts > 0 ? source->parts : 1;
+    const uint32_t parts = cell_source_parts(source);
     const int64_t steps = (int64_t)sched__steps_there(u, source) * parts;
     int64_t offset = source->offset + (source->is_from_end ? steps : steps_behind(u, s, source));
     stride /= parts;
@@ -348,7 +348,7 @@ static void bind_input(struct sched__unfolding *u, uint32_t s, uint32_t input)
         }
         return;
     }
-    if (!sched__is_of_stage(source) || sched__node_of(u, source->stage) == SCHED_NONE) {
+    if (!cell_source_is_of_stage(source) || sched__node_of(u, source->stage) == SCHED_NONE) {
         return; // reads zeros
     }
     bool each =
@@ -395,7 +395,7 @@ static void bind_init(struct sched__unfolding *u, uint32_t s, uint32_t state)
         }
     } else if (source->kind == CELL_SOURCE_START) {
         sched_builder_init_host(&u->builder, node, state, u->sequences->model->decoder.start);
-    } else if (sched__is_of_stage(source) && sched__node_of(u, source->stage) != SCHED_NONE) {
+    } else if (cell_source_is_of_stage(source) && sched__node_of(u, source->stage) != SCHED_NONE) {
         sched_builder_init_value(&u->builder, node, state, value_of(u, source));
     }
 }
@@ -427,7 +427,7 @@ static void emit_piece(struct sched__unfolding *u, uint32_t o, uint32_t piece)
     const struct cell_model *model = u->sequences->model;
     const struct cell_source *source = &model->output_sources[o][piece];
     const struct sched_tensor *tensor = &u->sequences->outputs[o];
-    if (!sched__is_of_stage(source)) {
+    if (!cell_source_is_of_stage(source)) {
         return;
     }
     if (sched__node_of(u, source->stage) == SCHED_NONE) {
@@ -567,7 +567,8 @@ static void unfold_row(struct sched__unfolding *u, bool is_shared)
         for (uint32_t p = 0; u->sequences->outputs[o].data != NULL && p < model->outputs[o].pieces;
              p++) {
             const struct cell_source *source = &model->output_sources[o][p];
-            if (sched__is_of_stage(source) && model->stages[source->stage].is_shared == is_shared) {
+            if (cell_source_is_of_stage(source) &&
+                model->stages[source->stage].is_shared == is_shared) {
                 emit_piece(u, o, p);
             }
         }

@@ -237,7 +237,8 @@ uint32_t sched__sequence_of(const struct cell_model *model, const struct cell_so
 static uint32_t part_steps(struct sched__unfolding *u, const struct cell_join_part *part)
 {
     const struct cell_model *model = u->sequences->model;
-    if (sched__is_of_stage(&part->source) && sched__node_of(u, part->source.stage) == SCHED_NONE) {
+    if (cell_source_is_of_stage(&part->source) &&
+        sched__node_of(u, part->source.stage) == SCHED_NONE) {
         return 0;
     }
     return part->count > 0 ? part->count
@@ -300,7 +301,7 @@ uint8_t *sched__join_of(struct sched__unfolding *u, uint32_t number, size_t *str
     for (uint32_t p = 0; *made != NULL && p < join->n_parts; p++) {
         const struct cell_join_part *part = &join->parts[p];
         const uint32_t n = part_steps(u, part);
-        if (n > 0 && sched__is_of_stage(&part->source)) {
+        if (n > 0 && cell_source_is_of_stage(&part->source)) {
             emit_part(u, part, *made + at * *stride, n, (int64_t)*stride);
         } else if (n > 0) {
             copy_part(u, part, *made + at * *stride, n, *stride);

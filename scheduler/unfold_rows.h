@@ -49,12 +49,6 @@ static inline uint32_t sched__length_of(const struct sched__unfolding *u, uint32
     return u->sequences->steps[sequence][u->own->row];
 }
 
-static inline bool sched__is_of_stage(const struct cell_source *source)
-{
-    return source->kind == CELL_SOURCE_EACH || source->kind == CELL_SOURCE_FIRST ||
-           source->kind == CELL_SOURCE_LAST || source->kind == CELL_SOURCE_LAST_STATE;
-}
-
 /* Where a piece of a tensor's row in the batch begins, at the first step. */
 static inline uint8_t *sched__piece_of(const struct sched_tensor *tensor, uint32_t row,
                                        uint32_t piece)

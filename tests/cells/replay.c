@@ -295,7 +295,7 @@ static void set_window(const struct replay *replay, const struct cell_stage *sta
     const struct cell_source *source = &stage->inputs[input];
     const uint32_t width = oracle->def->values[input].width / source->count;
     const int64_t steps = steps_there(replay, source, b);
-    const int64_t parts = source->parts > 0 ? source->parts : 1;
+    const int64_t parts = cell_source_parts(source);
     int64_t first = t * source->stride + source->offset + (source->is_from_end ? steps : 0);
     ck_assert(!source->is_from_end || first >= 0);
     if (replay->is_part && stage->kind != CELL_STAGE_ONCE) {

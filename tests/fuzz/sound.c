@@ -145,7 +145,7 @@ static void check_input(const struct cell_model *model, uint32_t s, uint32_t inp
         check_join(model, source, s, source->count > 0 ? width / source->count : width);
         return;
     }
-    const uint32_t parts = source->parts > 0 ? source->parts : 1;
+    const uint32_t parts = cell_source_parts(source);
     base_assert(source->count > 0 || source->parts == 0);
     check_source(model, *source, s, (source->count > 0 ? width / source->count : width) * parts);
 }
