@@ -109,7 +109,11 @@ struct cell_weight {
  *              CELL_ATTEND_PRODUCT, a row of width 1; a NaN wins. (Seo et al., ICLR 2017) The first
  *              two variants may have a fourth operand, a float row [2]: as if there were only rows
  *              CELL_ATTEND_BOUND(first, T) up to, and without, CELL_ATTEND_BOUND(end, T), as a
- *              causal mask leaves them
+ *              causal mask leaves them. Behind it the first may have a fifth, r [W], and a second
+ *              weight, R [N, W]; the fourth is [3] then, first, end and begin. To the score of row
+ *              t, from 0 on, the sum over k of r_k R_nk is added, n being CELL_PICK_ROW(begin +
+ *              t, N): what follows from how far apart two steps are. (Shaw, Uszkoreit, Vaswani,
+ *              NAACL 2018; Dai et al., ACL 2019)
  * REDUCE       operand K [D], an input as of ATTEND: of its rows K_1 .. K_T element by element,
  *              with CELL_REDUCE_SUM the sum, CELL_REDUCE_MEAN that over T, CELL_REDUCE_VARIANCE
  *              the mean of the squares of what they differ from it by, CELL_REDUCE_MAX and
@@ -208,7 +212,7 @@ struct cell_weight {
     X(TAKE, 2, 0, 0)                                                                               \
     X(SOFTMAX, 1, 0, 0)                                                                            \
     X(LOG_SOFTMAX, 1, 0, 0)                                                                        \
-    X(ATTEND, 4, 1, 0)                                                                             \
+    X(ATTEND, 5, 2, 1)                                                                             \
     X(REDUCE, 1, 0, 0)                                                                             \
     X(PICK, 2, 0, 0)                                                                               \
     X(FILTER, 1, 2, 2)                                                                             \

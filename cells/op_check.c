@@ -474,6 +474,23 @@ static enum base_status check_function(const struct look *look)
     return BASE_OK;
 }
 
+/* Of ATTEND: what is added by how far apart steps are. */
+static enum base_status check_relative(const struct look *look)
+{
+    const struct cell_op *op = look->op;
+    const struct cell_weight *table = &op->weights[1];
+    if ((op->n_operands > 4) != (op->n_weights > 1)) {
+        return bad(look, "relative positions without a table, or a table without these");
+    }
+    if (op->n_operands > 4 &&
+        (op->variant != CELL_ATTEND_PRODUCT || !is_weight_f32(table, table->rows, table->cols) ||
+         !is_f32(operand(look, 4), table->cols))) {
+        return bad(look, "relative positions are not as many floats as their table is wide, or are "
+                         "those of another score than a product");
+    }
+    return BASE_OK;
+}
+
 static enum base_status check_attend(const struct look *look)
 {
     const uint32_t width = operand(look, 0).width;
@@ -492,10 +509,12 @@ static enum base_status check_attend(const struct look *look)
     if (is_largest && (operands[2] != operands[1] || result(look, 0).width != 1)) {
         return bad(look, "the largest score is not one element, or V is not K");
     }
-    if (look->op->n_operands > 3 && (is_largest || !is_f32(operand(look, 3), 2))) {
-        return bad(look, "the rows' bounds are not two floats, or are those of a largest score");
+    const uint32_t bounds = look->op->n_operands > 4 ? 3 : 2;
+    if (look->op->n_operands > 3 && (is_largest || !is_f32(operand(look, 3), bounds))) {
+        return bad(look, "the rows' bounds are not two floats, three beside relative positions, or "
+                         "are those of a largest score");
     }
-    return BASE_OK;
+    return check_relative(look);
 }
 
 static enum base_status check_reduce(const struct look *look)
@@ -719,7 +738,7 @@ static uint32_t fewest_operands(enum cell_op_kind kind, uint32_t most)
 {
     return kind == CELL_OP_CONCAT        ? 1
            : kind == CELL_OP_TREE_SUM    ? 2 // one child, no x
-           : kind == CELL_OP_ATTEND      ? most - 1
+           : kind == CELL_OP_ATTEND      ? most - 2
            : kind == CELL_OP_TREE_BINARY ? most - 1
                                          : most;
 }

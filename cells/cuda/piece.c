@@ -80,12 +80,15 @@ struct need {
 /* For each row of an input with many: scores, where they are the keys of an ATTEND. */
 static size_t room_bytes(const struct cell_def *def, uint32_t input)
 {
+    size_t floats = 0;
     for (uint32_t o = 0; o < def->n_ops; o++) {
-        if (def->ops[o].kind == CELL_OP_ATTEND && def->ops[o].operands[1] == input) {
-            return CELL_STEP_ATTEND_ROOM * sizeof(float);
+        const struct cell_op *op = &def->ops[o];
+        if (op->kind == CELL_OP_ATTEND && op->operands[1] == input) {
+            const size_t own = op->n_operands > 4 ? CELL_STEP_RELATIVE_ROOM : CELL_STEP_ATTEND_ROOM;
+            floats = own > floats ? own : floats;
         }
     }
-    return 0;
+    return floats * sizeof(float);
 }
 
 /* Of what the row reads as a whole, with its room. */

@@ -142,6 +142,12 @@ void cell_cuda__plan_attend(struct cell_cuda__plan *plan, const struct cell_op *
         attend.bounds = cell_cuda__place(plan, op->operands[3]);
         attend.has_bounds = 1;
     }
+    if (op->n_operands > 4) {
+        attend.relative = cell_cuda__place(plan, op->operands[4]);
+        attend.table = cell_cuda__weight(plan, &op->weights[1]);
+        attend.table_rows = op->weights[1].rows;
+        attend.table_width = op->weights[1].cols;
+    }
     cell_cuda__add(plan, CELL_STEP_ATTEND_SCORE, CELL_STEP_SCORERS, "ATTEND")->attend_score =
         attend;
     cell_cuda__add(plan, CELL_STEP_ATTEND_WEIGH, 1, "ATTEND")->attend_weigh = attend;

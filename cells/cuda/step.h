@@ -144,7 +144,7 @@ struct cell_step_source {
     int64_t stride; /* bytes from step to step, or from row to row */
     uint32_t rows;  /* of ATTEND, REDUCE, PICK */
     uint32_t reserved;
-    cell_step_address room; /* [rows][CELL_STEP_ATTEND_ROOM] floats, of ATTEND's K */
+    cell_step_address room; /* [rows][CELL_STEP_ATTEND_ROOM or more] floats, of ATTEND's K */
 };
 
 /* As enum cell_emit_when. */
@@ -419,15 +419,18 @@ struct cell_step_filter {
  * CELL_STEP_SCORERS-th of them. What its values count, and what the sums so far do from there on;
  * or the largest score, which is the result: an item is a row. The result: an item is an element.
  */
-#define CELL_STEP_SCORERS     32u
-#define CELL_STEP_ATTEND_ROOM 17u /* a score, and its partial sums */
+#define CELL_STEP_SCORERS       32u
+#define CELL_STEP_ATTEND_ROOM   17u /* a score, and its partial sums */
+#define CELL_STEP_RELATIVE_ROOM 33u /* and those of what is added to it */
 struct cell_step_attend {
     struct cell_step_batch batch;
-    struct cell_step_place q, out, bounds; /* bounds: [2], where it has_bounds */
-    cell_step_address v;                   /* [width] */
+    struct cell_step_place q, out, bounds; /* bounds: [2] or [3], where it has_bounds */
+    struct cell_step_place relative;       /* [table_width], where that is not 0 */
+    cell_step_address v, table;            /* [width]; [table_rows][table_width] */
     uint32_t width, out_width;             /* of q and K; of V and the result */
     uint32_t keys, values;                 /* inputs */
     uint32_t variant, has_bounds;
+    uint32_t table_rows, table_width;
 };
 
 /* An item is an element of a row. */

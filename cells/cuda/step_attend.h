@@ -1,7 +1,7 @@
 /* Bodies of the kernels of ATTEND; see step.h. Sums over the memory are in the order of
  * cells/cpu/attend.c, which makes one pass: the sums so far are scaled down when a larger score
  * comes. By what, is known of all positions before the pass. No operation is fused, and element i
- * of a score adds to partial sum i mod 16. */
+ * of a score adds to partial sum i mod 16; what is added to it is a sum of its own. */
 #ifndef CELLS_CUDA_STEP_ATTEND_H
 #define CELLS_CUDA_STEP_ATTEND_H
 
@@ -25,7 +25,7 @@ CELL_STEP_FN float cell_step_score_term(const struct cell_step_attend *p, const 
  * so far are multiplied. */
 struct cell_step_weights {
     float *scores; /* [n] */
-    float *behind; /* [n][CELL_SOFTMAX_LANES], or [n] */
+    float *behind; /* [n][1 or 2][CELL_SOFTMAX_LANES], or [n] */
     uint32_t n;
     uint32_t first, end; /* of n: those that there are for this row */
 };
@@ -48,6 +48,20 @@ CELL_STEP_FN struct cell_step_weights cell_step_weights(const struct cell_step_a
     return weights;
 }
 
+/* A lane's partial sum of what is added to the score of position t. */
+CELL_STEP_FN float cell_step_relative(const struct cell_step_attend *p, uint32_t r, uint32_t t,
+                                      uint32_t lane)
+{
+    const float *relative = cell_step_f32(p->relative, r);
+    const uint32_t n = CELL_PICK_ROW(cell_step_f32(p->bounds, r)[2] + (float)t, p->table_rows);
+    const float *row = cell_step_floats(p->table) + (uint64_t)n * p->table_width;
+    float sum = 0.0f;
+    for (uint32_t i = lane; i < p->table_width; i += CELL_SOFTMAX_LANES) {
+        sum += relative[i] * row[i];
+    }
+    return sum;
+}
+
 /* Phases: a partial sum of every score, for each lane; a score. */
 CELL_STEP_FN void cell_step_attend_score(const struct cell_step_attend *p, struct cell_step_at at)
 {
@@ -59,19 +73,26 @@ CELL_STEP_FN void cell_step_attend_score(const struct cell_step_attend *p, struc
     const struct cell_step_weights weights = cell_step_weights(p, r);
     const float *q = cell_step_f32(p->q, r);
     const uint32_t first = at.item % CELL_STEP_SCORERS;
+    const uint32_t lanes = CELL_SOFTMAX_LANES * (p->table_width > 0 ? 2 : 1);
     for (uint32_t t = first; t < weights.n && at.phase == 0; t += CELL_STEP_SCORERS) {
         const float *key = cell_step_memory_row(keys, t);
         float sum = 0.0f;
         for (uint32_t i = at.lane; i < p->width; i += CELL_SOFTMAX_LANES) {
             sum += cell_step_score_term(p, q, key, i);
         }
-        weights.behind[(uint64_t)t * CELL_SOFTMAX_LANES + at.lane] = sum;
+        weights.behind[(uint64_t)t * lanes + at.lane] = sum;
+        if (p->table_width > 0) {
+            weights.behind[(uint64_t)t * lanes + CELL_SOFTMAX_LANES + at.lane] =
+                cell_step_relative(p, r, t, at.lane);
+        }
     }
     for (uint32_t t = first + at.lane * CELL_STEP_SCORERS; t < weights.n && at.phase == 1;
          t += CELL_SOFTMAX_LANES * CELL_STEP_SCORERS) {
-        const float *sums = weights.behind + (uint64_t)t * CELL_SOFTMAX_LANES;
+        const float *sums = weights.behind + (uint64_t)t * lanes;
         const bool is_there = t >= weights.first && t < weights.end;
-        weights.scores[t] = is_there ? cell_step_fold(sums) : -INFINITY; // counts nothing
+        float score = cell_step_fold(sums);
+        score += p->table_width > 0 ? cell_step_fold(sums + CELL_SOFTMAX_LANES) : 0.0f;
+        weights.scores[t] = is_there ? score : -INFINITY; // counts nothing
     }
 }
 

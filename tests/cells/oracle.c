@@ -269,6 +269,19 @@ static void softmax(const struct cell_op *op, const double *x, double *out)
     }
 }
 
+static double relative(const struct oracle *oracle, const struct cell_op *op, uint32_t t)
+{
+    const struct cell_weight *table = &op->weights[1];
+    const double *r = oracle->values[op->operands[4]];
+    const float begin = (float)oracle->values[op->operands[3]][2];
+    const uint32_t row = CELL_PICK_ROW(begin + (float)t, table->rows);
+    double sum = 0.0;
+    for (uint32_t k = 0; k < table->cols; k++) {
+        sum += r[k] * weight_at(table, row, k);
+    }
+    return sum;
+}
+
 static void attend(const struct oracle *oracle, const struct cell_op *op, double *out, uint32_t n)
 {
     const uint32_t width = op->weights[0].cols;
@@ -292,6 +305,7 @@ static void attend(const struct oracle *oracle, const struct cell_op *op, double
                 op->variant == CELL_ATTEND_TANH ? tanh(key[k] + q[k]) : key[k] * q[k];
             score += weight_at(&op->weights[0], 0, k) * term;
         }
+        score += op->n_operands > 4 ? relative(oracle, op, t) : 0.0;
         sum += exp(score);
         if (is_largest) {
             out[0] = t == 0 || score > out[0] ? score : out[0];

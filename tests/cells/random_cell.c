@@ -389,15 +389,26 @@ static void add_attend(struct drawing *drawing)
     const uint32_t depth = width_of(drawing, keys);
     const uint32_t q = pick_fitting(drawing, depth);
     const uint32_t width = variant == CELL_ATTEND_LARGEST ? 1 : width_of(drawing, values);
-    const uint32_t bounds = variant == CELL_ATTEND_LARGEST ? q : pick_fitting(drawing, 2);
+    const bool is_bounded =
+        variant != CELL_ATTEND_LARGEST && !is_smooth(drawing) && draw(drawing, 2) == 0;
+    const bool is_relative = is_bounded && variant == CELL_ATTEND_PRODUCT && draw(drawing, 2) == 0;
+    const uint32_t near = 1 + draw(drawing, 20);
+    const uint32_t bounds = is_bounded ? pick_fitting(drawing, is_relative ? 3 : 2) : q;
+    const uint32_t relative = is_relative ? pick_fitting(drawing, near) : q;
     const uint32_t out = build_op(drawing->build, CELL_OP_ATTEND, q, keys, width);
     struct cell_op *op = build_last(drawing->build);
     op->operands[op->n_operands++] = values;
-    if (variant != CELL_ATTEND_LARGEST && !is_smooth(drawing) && draw(drawing, 2) == 0) {
-        op->operands[op->n_operands++] = bounds;
-    }
     op->variant = variant;
     op->n_weights = 1;
+    if (is_bounded) {
+        op->operands[op->n_operands++] = bounds;
+    }
+    if (is_relative) {
+        const uint32_t rows = 1 + draw(drawing, 6);
+        op->operands[op->n_operands++] = relative;
+        op->weights[op->n_weights++] = (struct cell_weight){
+            CELL_F32, rows, near, build_floats(drawing->build, rows, near, 0.5f)};
+    }
     op->weights[0] = (struct cell_weight){
         CELL_F32, 1, depth, build_floats(drawing->build, 1, depth, 1.0f / sqrtf((float)depth))};
     (void)noted(drawing, out, 4.0 * CALM);

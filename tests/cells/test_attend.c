@@ -23,8 +23,16 @@ static const struct shape {
 } shapes[] = {{1, 1, 1}, {7, 3, 5}, {16, 16, 17}, {33, 20, LONGEST}, {256, 130, LONGEST}};
 enum { SHAPES = sizeof(shapes) / sizeof(shapes[0]), VARIANTS = CELL_ATTEND_LARGEST + 1 };
 
-/* Each variant, then the first two with bounds. */
-enum { WAYS = VARIANTS + 2 };
+/* Each variant, the first two with bounds, and products with relative positions too. */
+enum { BOUNDED = VARIANTS, RELATIVE = VARIANTS + 2, WAYS = RELATIVE + 2 };
+
+/* The last two: a table of a width of its own, and of one number a row. */
+static uint32_t table_width(uint32_t way)
+{
+    return way == RELATIVE ? 21 : 1;
+}
+
+enum { TABLE_ROWS = 9 };
 
 /* What a case's chains read. */
 struct memory {
@@ -34,23 +42,31 @@ struct memory {
 
 static void build_attend(struct build *build, const struct shape *shape, uint32_t way)
 {
-    const uint32_t variant = way % VARIANTS;
+    const uint32_t variant = way >= RELATIVE ? CELL_ATTEND_PRODUCT : way % VARIANTS;
     build_init(build, 3);
     const bool is_largest = variant == CELL_ATTEND_LARGEST; // V is K, the result one number
     const uint32_t width = is_largest ? 1 : shape->value_width;
     const uint32_t q = build_input(build, CELL_F32, shape->width);
     const uint32_t keys = build_input(build, CELL_F32, shape->width);
     const uint32_t values = build_input(build, CELL_F32, shape->value_width);
-    const uint32_t bounds = way < VARIANTS ? 0 : build_input(build, CELL_F32, 2);
+    const uint32_t bounds =
+        way < BOUNDED ? 0 : build_input(build, CELL_F32, way < RELATIVE ? 2 : 3);
+    const uint32_t relative = way < RELATIVE ? 0 : build_input(build, CELL_F32, table_width(way));
     const uint32_t sum = build_state(build, CELL_F32, width);
     const uint32_t out = build_op(build, CELL_OP_ATTEND, q, keys, width);
     struct cell_op *op = build_last(build);
     op->operands[op->n_operands++] = is_largest ? keys : values;
-    if (way >= VARIANTS) {
+    if (way >= BOUNDED) {
         op->operands[op->n_operands++] = bounds;
     }
     op->variant = variant;
     op->n_weights = 1;
+    if (way >= RELATIVE) {
+        const uint32_t cols = table_width(way);
+        op->operands[op->n_operands++] = relative;
+        op->weights[op->n_weights++] = (struct cell_weight){
+            CELL_F32, TABLE_ROWS, cols, build_floats(build, TABLE_ROWS, cols, 1.0f)};
+    }
     op->weights[0] =
         (struct cell_weight){CELL_F32, 1, shape->width, build_floats(build, 1, shape->width, 1.0f)};
     const uint32_t next = build_op(build, CELL_OP_ADD, sum, out, width);
@@ -74,20 +90,28 @@ static double at(const float *rows, size_t width, size_t row, size_t i)
 }
 
 /* Bounds of each step: within n rows and beyond them, in any order, whole, broken and no numbers.
- */
-static void draw_bounds(uint32_t n, struct base_random *random, uint8_t *to)
+ * The third is where a table begins: before it, within and behind. */
+static void draw_bounds(uint32_t width, uint32_t n, struct base_random *random, uint8_t *to)
 {
-    for (uint32_t i = 0; i < 2 * STEPS; i++) {
-        float bound = floorf(base_random_f32(random, -2.0f, (float)n + 3.0f));
+    for (uint32_t i = 0; i < width * STEPS; i++) {
+        const bool begins = i % width == 2;
+        const float low = begins ? -12.0f : -2.0f;
+        const float high = begins ? TABLE_ROWS + 2.0f : (float)n + 3.0f;
+        float bound = floorf(base_random_f32(random, low, high));
         bound += base_random_below(random, 4) == 0 ? 0.5f : 0.0f;
         bound = base_random_below(random, 20) == 0 ? NAN : bound;
         memcpy(to + i * sizeof(bound), &bound, sizeof(bound));
     }
 }
 
-/* One step of one row, in double precision. bounds: NULL without. */
+/* What a step reads of inputs 3 and 4, NULL without. */
+struct extras {
+    const float *bounds, *relative;
+};
+
+/* One step of one row, in double precision. */
 static void expect_row(const struct cell_def *def, const struct shape *shape, const float *q,
-                       const float *bounds, const struct memory *memory, const float *got)
+                       const struct extras *extras, const struct memory *memory, const float *got)
 {
     struct oracle oracle;
     oracle_init(&oracle, def);
@@ -103,8 +127,11 @@ static void expect_row(const struct cell_def *def, const struct shape *shape, co
     for (uint32_t i = 0; i < shape->width; i++) {
         oracle.values[0][i] = (double)q[i];
     }
-    for (uint32_t i = 0; bounds != NULL && i < 2; i++) {
-        oracle.values[3][i] = (double)bounds[i];
+    for (uint32_t i = 0; extras->bounds != NULL && i < def->values[3].width; i++) {
+        oracle.values[3][i] = (double)extras->bounds[i];
+    }
+    for (uint32_t i = 0; extras->relative != NULL && i < def->values[4].width; i++) {
+        oracle.values[4][i] = (double)extras->relative[i];
     }
     oracle.rows[1] = keys;
     oracle.rows[2] = values;
@@ -116,6 +143,15 @@ static void expect_row(const struct cell_def *def, const struct shape *shape, co
     oracle_release(&oracle);
     base_free(keys);
     base_free(values);
+}
+
+/* What step s reads of an input that there may be. */
+static const float *step_of(const struct cell_def *def, const struct rig_chain *chain,
+                            uint32_t input, uint32_t s)
+{
+    return def->n_inputs > input ? (const float *)(const void *)chain->inputs[input] +
+                                       (size_t)s * def->values[input].width
+                                 : NULL;
 }
 
 /* On the card without an instruction set. All outputs of ROWS chains, each [STEPS][value_width],
@@ -151,7 +187,7 @@ static uint8_t *run_rows(const char *isa, uint32_t members, const struct build *
                                           .rows = memory->n};
         }
         if (build->def.n_inputs > 3) {
-            draw_bounds(memory->n, &random, chains[r].inputs[3]);
+            draw_bounds(build->def.values[3].width, memory->n, &random, chains[r].inputs[3]);
         }
         rows[r] = rig_chain_row(&chains[r], STEPS);
     }
@@ -162,10 +198,9 @@ static uint8_t *run_rows(const char *isa, uint32_t members, const struct build *
         for (uint32_t s = 0; s < STEPS && is_checked; s++) {
             const float *q = (const float *)(const void *)chains[r].inputs[0] + s * shape->width;
             const float *got = (const float *)(const void *)chains[r].outputs[0] + s * width;
-            const float *bounds = build->def.n_inputs > 3
-                                      ? (const float *)(const void *)chains[r].inputs[3] + 2 * s
-                                      : NULL;
-            expect_row(&build->def, shape, q, bounds, &memories[r], got);
+            const struct extras extras = {step_of(&build->def, &chains[r], 3, s),
+                                          step_of(&build->def, &chains[r], 4, s)};
+            expect_row(&build->def, shape, q, &extras, &memories[r], got);
         }
         base_free(memories[r].keys);
         base_free(memories[r].values);
@@ -274,17 +309,46 @@ START_TEST(test_what_is_no_attention_is_no_definition)
     ck_assert_int_eq(cell_def_check(&build.def, &error), BASE_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(error.message, "input 1: one op takes it for many rows"));
     build_release(&build);
-    build_attend(&build, &shapes[2], VARIANTS);
+    build_attend(&build, &shapes[2], BOUNDED);
     ck_assert_int_eq(cell_def_check(&build.def, &error), BASE_OK);
     build.def.values[3].width = 3;
     ck_assert_int_eq(cell_def_check(&build.def, &error), BASE_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(error.message, "the rows' bounds are not two floats"));
     build_release(&build);
-    build_attend(&build, &shapes[0], VARIANTS); // K is as wide as V here
+    build_attend(&build, &shapes[0], BOUNDED); // K is as wide as V here
     build.def.ops[0].operands[2] = build.def.ops[0].operands[1];
     build.def.ops[0].variant = CELL_ATTEND_LARGEST;
     ck_assert_int_eq(cell_def_check(&build.def, &error), BASE_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(error.message, "or are those of a largest score"));
+    build_release(&build);
+}
+END_TEST
+
+START_TEST(test_what_are_no_relative_positions_is_no_definition)
+{
+    struct build build;
+    struct base_error error;
+    build_attend(&build, &shapes[2], RELATIVE);
+    ck_assert_int_eq(cell_def_check(&build.def, &error), BASE_OK);
+    build.def.ops[0].n_weights = 1;
+    ck_assert_int_eq(cell_def_check(&build.def, &error), BASE_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(error.message, "relative positions without a table"));
+    build.def.ops[0].n_weights = 2;
+    build.def.ops[0].n_operands = 4;
+    build.def.values[3].width = 2;
+    ck_assert_int_eq(cell_def_check(&build.def, &error), BASE_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(error.message, "or a table without these"));
+    build.def.ops[0].n_operands = 5;
+    ck_assert_int_eq(cell_def_check(&build.def, &error), BASE_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(error.message, "three beside relative positions"));
+    build.def.values[3].width = 3;
+    build.def.values[4].width--;
+    ck_assert_int_eq(cell_def_check(&build.def, &error), BASE_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(error.message, "as many floats as their table is wide"));
+    build.def.values[4].width++;
+    build.def.ops[0].variant = CELL_ATTEND_TANH;
+    ck_assert_int_eq(cell_def_check(&build.def, &error), BASE_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(error.message, "of another score than a product"));
     build_release(&build);
 }
 END_TEST
@@ -515,6 +579,7 @@ int main(void)
     tcase_add_loop_test(device, test_rows_attend_to_their_own, 0, WAYS * SHAPES);
     tcase_add_test(device, test_masked_rows_count_nothing);
     tcase_add_test(device, test_what_is_no_attention_is_no_definition);
+    tcase_add_test(device, test_what_are_no_relative_positions_is_no_definition);
     suite_add_tcase(suite, device);
     tcase_add_loop_test(imported, test_every_way_is_one_op, 0, 12);
     tcase_add_test(imported, test_what_is_no_attention_is_refused);

@@ -385,20 +385,51 @@ static void attend_empty(const struct cell_step *step, uint32_t n_items, bool is
     }
 }
 
-static void build_attend(struct build *build, uint32_t variant)
+/* Relative positions are those of the next key. */
+static void attend_relative(const struct cell_step *step, uint32_t n_items, bool is_backwards)
 {
+    struct cell_step later = *step;
+    struct cell_step_attend *p = &later.attend_score;
+    (void)is_backwards;
+    if (p->table_width > 0) {
+        p->table += (uint64_t)p->table_width * sizeof(float);
+        p->table_rows--;
+    }
+    for (uint32_t i = 0; i < n_items; i++) {
+        run_item(&scores, &later, i);
+    }
+}
+
+/* A variant; or, as many as there are, products with relative positions within bounds. */
+enum { RELATIVE = CELL_ATTEND_LARGEST + 1, TABLE_ROWS = 40, TABLE_WIDTH = 18 };
+
+static void build_attend(struct build *build, uint32_t way)
+{
+    const uint32_t variant = way == RELATIVE ? CELL_ATTEND_PRODUCT : way;
+    static const float bounds[] = {0.0f, LONGEST, -5.0f};
     build_init(build, 3);
     const bool is_largest = variant == CELL_ATTEND_LARGEST; // V is K, the result one number
     const uint32_t width = is_largest ? 1 : VALUE;
     const uint32_t q = build_input(build, CELL_F32, KEY);
     const uint32_t keys = build_input(build, CELL_F32, KEY);
     const uint32_t values = build_input(build, CELL_F32, VALUE);
+    const uint32_t relative = way == RELATIVE ? build_input(build, CELL_F32, TABLE_WIDTH) : q;
+    const uint32_t all = way == RELATIVE ? build_const(build, 3) : q;
+    if (way == RELATIVE) {
+        build_last(build)->weights[0].data = bounds;
+    }
     const uint32_t out = build_op(build, CELL_OP_ATTEND, q, keys, width);
     struct cell_op *op = build_last(build);
     op->operands[op->n_operands++] = is_largest ? keys : values;
     op->variant = variant;
     op->n_weights = 1;
     op->weights[0] = (struct cell_weight){CELL_F32, 1, KEY, build_floats(build, 1, KEY, 1.0f)};
+    if (way == RELATIVE) {
+        op->operands[op->n_operands++] = all;
+        op->operands[op->n_operands++] = relative;
+        op->weights[op->n_weights++] = (struct cell_weight){
+            CELL_F32, TABLE_ROWS, TABLE_WIDTH, build_floats(build, TABLE_ROWS, TABLE_WIDTH, 1.0f)};
+    }
     build_output(build, out);
 }
 
@@ -471,11 +502,11 @@ static uint32_t wrong_attends(void)
     static float wanted[ROWS][STEPS * VALUE];
     static float got[ROWS][STEPS * VALUE];
     uint32_t n_wrong = 0;
-    for (uint32_t variant = 0; variant <= CELL_ATTEND_LARGEST; variant++) {
+    for (uint32_t way = 0; way <= RELATIVE; way++) {
         struct build build;
         memset(wanted, 0, sizeof(wanted));
         memset(got, 0, sizeof(got));
-        build_attend(&build, variant);
+        build_attend(&build, way);
         answer_attend("cpu", &build.def, wanted);
         answer_attend("cuda-host", &build.def, got);
         for (uint32_t r = 0; r < ROWS; r++) {
@@ -511,15 +542,11 @@ static const struct {
     enum cell_step_kernel kernel;
     kernels_host_fn *run;
 } attends[] = {
-    {CELL_STEP_ATTEND_SCORE, attend_behind},
-    {CELL_STEP_ATTEND_SCORE, attend_neighbour},
-    {CELL_STEP_ATTEND_SCORE, attend_tile},
-    {CELL_STEP_ATTEND_SCORE, attend_fold},
-    {CELL_STEP_ATTEND_WEIGH, attend_unsubtracted},
-    {CELL_STEP_ATTEND_WEIGH, attend_unscaled},
-    {CELL_STEP_ATTEND_WEIGH, attend_parts},
-    {CELL_STEP_ATTEND_WEIGH, attend_nan},
-    {CELL_STEP_ATTEND, attend_empty},
+    {CELL_STEP_ATTEND_SCORE, attend_behind},   {CELL_STEP_ATTEND_SCORE, attend_neighbour},
+    {CELL_STEP_ATTEND_SCORE, attend_tile},     {CELL_STEP_ATTEND_SCORE, attend_fold},
+    {CELL_STEP_ATTEND_SCORE, attend_relative}, {CELL_STEP_ATTEND_WEIGH, attend_unsubtracted},
+    {CELL_STEP_ATTEND_WEIGH, attend_unscaled}, {CELL_STEP_ATTEND_WEIGH, attend_parts},
+    {CELL_STEP_ATTEND_WEIGH, attend_nan},      {CELL_STEP_ATTEND, attend_empty},
 };
 
 START_TEST(test_one_thing_wrong_in_attend_is_noticed)
