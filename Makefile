@@ -96,6 +96,7 @@ CELLS_SRCS = \
   cells/file.c \
   cells/import/assigned.c \
   cells/import/attend_bounds.c \
+  cells/import/attend_relative.c \
   cells/import/attr.c \
   cells/import/band.c \
   cells/import/behind.c \
@@ -122,6 +123,7 @@ CELLS_SRCS = \
   cells/import/op_conv.c \
   cells/import/op_conv_transpose.c \
   cells/import/op_function.c \
+  cells/import/op_distance.c \
   cells/import/op_gather.c \
   cells/import/op_index.c \
   cells/import/op_join.c \
@@ -134,6 +136,7 @@ CELLS_SRCS = \
   cells/import/op_loop.c \
   cells/import/op_math.c \
   cells/import/op_norm.c \
+  cells/import/op_numbers.c \
   cells/import/op_one_hot.c \
   cells/import/op_pad.c \
   cells/import/op_plane.c \
@@ -156,6 +159,7 @@ CELLS_SRCS = \
   cells/import/recognise.c \
   cells/import/recognise_tree.c \
   cells/import/regroup.c \
+  cells/import/relative.c \
   cells/import/replace.c \
   cells/import/reshape.c \
   cells/import/roles.c \
@@ -643,6 +647,7 @@ CELLS_SUITES = \
   tests/cells/test_import_strided.c \
   tests/cells/test_import_tree.c \
   tests/cells/test_import_regroup.c \
+  tests/cells/test_import_relative.c \
   tests/cells/test_import_resize.c \
   tests/cells/test_import_transposed.c \
   tests/cells/test_import_windows.c \

@@ -161,7 +161,7 @@ static int64_t positions_of(const struct cell_model *model, uint32_t a, uint32_t
 }
 
 /* Who attends to all earlier steps needs a bound for them: a table of positions, or that of the
- * session's steps. */
+ * session's steps, the smaller one of both. */
 static enum base_status bound_attended(struct cell_model *model, uint32_t stage, uint32_t input,
                                        uint32_t steps_max, struct base_error *error)
 {
@@ -169,6 +169,7 @@ static enum base_status bound_attended(struct cell_model *model, uint32_t stage,
     const uint32_t memory = model->memories[of->inputs[input].index].sequence;
     struct cell_attended *attended = &model->stream.attends[stage];
     int64_t most = positions_of(model, of->sequence, memory);
+    const int64_t stated = steps_max > 0 ? cell__length_of(model, of->sequence, steps_max) : 0;
     if (attended->from != CELL_ATTENDED_ALL) {
         return BASE_OK;
     }
@@ -178,9 +179,9 @@ static enum base_status bound_attended(struct cell_model *model, uint32_t stage,
                       "that leaves the last of them, would bound what a session keeps",
                       error);
     }
-    if (most == 0) {
+    if (steps_max > 0 && (most == 0 || stated < most)) {
         model->stream.steps_max = steps_max;
-        most = cell__length_of(model, of->sequence, steps_max);
+        most = stated;
     }
     attended->from = most > 0 ? 1 - most : 0;
     return BASE_OK;

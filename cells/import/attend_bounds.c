@@ -50,6 +50,22 @@ static bool is_bound(const struct cell__import *im, uint32_t row, uint32_t seque
            number->part == CELL_NUMBER_ATTENDED;
 }
 
+/* The row of a table for the distance of the first key, whose number is 0. */
+static enum base_status begin_of(struct cell__import *im, uint32_t number, int32_t distances,
+                                 uint32_t *out)
+{
+    BASE_TRY(cell__row_number(im, (float)-distances, out));
+    return cell__row_pair(im, CELL_OP_SUB, *out, number, out);
+}
+
+/* Whether a row is such a number, of the step whose bounds stand beside it. */
+static bool is_begin(const struct cell__import *im, uint32_t row, int32_t distances)
+{
+    const struct cell__row *at = &im->rows[row];
+    return at->kind == CELL__ROW_OP && at->op.kind == CELL_OP_SUB &&
+           is_number(im, at->op.operands[0], (float)-distances);
+}
+
 /* What a head takes its part of. */
 static uint32_t whole_of(const struct cell__import *im, uint32_t row)
 {
@@ -72,6 +88,8 @@ static uint32_t find_bounds(const struct cell__import *im, const struct cell_op 
             is_other = whole_of(im, at->op.operands[i]) == whole_of(im, op->operands[i]);
         }
         const uint32_t *bounds = is_other ? im->rows[at->op.operands[3]].op.operands : NULL;
+        is_other = is_other && (at->op.n_operands > 4) == span->has_table &&
+                   (!span->has_table || is_begin(im, bounds[2], span->distances));
         if (is_other && is_bound(im, bounds[0], sequence, span->first) &&
             is_bound(im, bounds[1], sequence, span->last + 1)) {
             return at->op.operands[3];
@@ -86,7 +104,7 @@ enum base_status cell__attend_bounds(struct cell__import *im, const struct cell_
     const uint32_t times = im->rows[op->operands[0]].times & ~span->times;
     struct cell_op cast = {.kind = CELL_OP_CAST, .n_operands = 1};
     uint32_t number = CELL__NONE;
-    uint32_t bounds[2] = {CELL__NONE, CELL__NONE};
+    uint32_t bounds[3] = {CELL__NONE, CELL__NONE, CELL__NONE};
     if (times == 0 || cell__is_pair(times) || span->first > 0 || span->last < 0 ||
         cell__sequence_of_mirror(im, cell__only_sequence(times)) !=
             cell__sequence_of_mirror(im, cell__only_sequence(span->times))) {
@@ -101,5 +119,8 @@ enum base_status cell__attend_bounds(struct cell__import *im, const struct cell_
     BASE_TRY(cell__row_op(im, &cast, (struct cell_value){CELL_F32, 1}, &number));
     BASE_TRY(bound_of(im, number, span->first, &bounds[0]));
     BASE_TRY(bound_of(im, number, span->last + 1, &bounds[1]));
-    return cell__row_concat(im, bounds, 2, out);
+    if (span->has_table) {
+        BASE_TRY(begin_of(im, number, span->distances, &bounds[2]));
+    }
+    return cell__row_concat(im, bounds, span->has_table ? 3 : 2, out);
 }

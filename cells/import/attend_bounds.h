@@ -10,6 +10,8 @@
 struct cell__span {
     uint32_t times;
     int32_t first, last;
+    bool has_table;    /* of relative positions (attend_relative.h): a third number, the row */
+    int32_t distances; /* of the first key; row 0 is of this distance */
 };
 
 /* Of an ATTEND with its first three operands. Heads of one attention share theirs. UNIMPLEMENTED:

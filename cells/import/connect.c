@@ -58,6 +58,10 @@ static enum base_status source_of_row(struct cell__plans *plans, uint32_t r,
             plans->im->error, BASE_UNIMPLEMENTED,
             "the model computes with integers of the request that are to be the number "
             "of a step");
+    case CELL__ROW_DISTANCE:
+        return base_fail(plans->im->error, BASE_UNIMPLEMENTED,
+                         "the model computes with relative positions elsewhere than in an "
+                         "attention that shifts them");
     case CELL__ROW_NUMBER:
         *out = (struct cell_source){.kind = CELL_SOURCE_NUMBER, .index = row->part};
         return BASE_OK;

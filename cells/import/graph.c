@@ -192,6 +192,15 @@ struct cell__value *cell__output(struct cell__import *im, const struct cell__nod
     return &im->values[node->outputs[i]];
 }
 
+const struct cell__node *cell__made_by(const struct cell__import *im, const struct cell__node *node,
+                                       uint32_t i, const char *name)
+{
+    const uint32_t v = node != NULL && i < node->n_inputs ? node->inputs[i] : CELL__NONE;
+    const uint32_t maker = v == CELL__NONE ? CELL__NONE : im->values[v].node;
+    const struct cell__node *made = maker == CELL__NONE ? NULL : &im->nodes[maker];
+    return made != NULL && made->op != NULL && strcmp(made->op->name, name) == 0 ? made : NULL;
+}
+
 void cell__set_const(struct cell__import *im, const struct cell__node *node, uint32_t i,
                      const struct cell__tensor *tensor)
 {

@@ -247,9 +247,11 @@ struct cell__import {
     const char *label;
     const Onnx__ModelProto *model;
     int64_t opset;
-    size_t weights_bytes;   /* of the file, without those in files beside it */
-    size_t transform_bytes; /* of matrices of STFTs, likewise */
-    size_t n_quantised;     /* elements of 8 bits, for whose floats the arena has been given room */
+    size_t weights_bytes;                        /* of the file, without those in files beside it */
+    size_t transform_bytes;                      /* of matrices of STFTs, likewise */
+    size_t relative_bytes;                       /* of tables of relative positions */
+    const struct cell__relative_kept *relatives; /* which are there (relative.c) */
+    size_t n_quantised; /* elements of 8 bits, for whose floats the arena has been given room */
 
     struct cell__value *values;
     uint32_t n_values, values_room;
@@ -344,6 +346,10 @@ bool cell__has_input(const struct cell__node *node, uint32_t i);
 struct cell__value *cell__output(struct cell__import *im, const struct cell__node *node,
                                  uint32_t i);
 bool cell__has_output(const struct cell__node *node, uint32_t i);
+
+/* The node that makes input i of a node, when it is this operator; else, and of NULL, NULL. */
+const struct cell__node *cell__made_by(const struct cell__import *im, const struct cell__node *node,
+                                       uint32_t i, const char *name);
 
 /* Sets output i (when it is wanted). */
 void cell__set_const(struct cell__import *im, const struct cell__node *node, uint32_t i,

@@ -204,6 +204,7 @@ static uint32_t times_read(const struct cell__import *im, const struct cell__row
     case CELL__ROW_INPUT:
         return row->times;
     case CELL__ROW_NUMBER:
+    case CELL__ROW_DISTANCE:
     case CELL__ROW_INDEX:
     case CELL__ROW_CONST:
     case CELL__ROW_JOIN:

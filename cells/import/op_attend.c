@@ -7,7 +7,7 @@
  * Scores are sums of products  w . (q * K_t), of terms  w . K_t  of the steps alone, or
  * w . tanh(K_t + q); what does not depend on t stands beside them. Several become one product of
  * vectors side by side, the steps' own terms with a 1 in the query. */
-#include "cells/import/attend_bounds.h"
+#include "cells/import/attend_relative.h"
 #include "cells/import/band.h"
 #include "cells/import/behind.h"
 #include "cells/import/ops.h"
@@ -31,11 +31,14 @@ struct term {
 struct scores {
     struct cell__import *im;
     uint32_t times;     /* the one bit of the sequence */
+    uint32_t distances; /* bits of those of the distances of its steps */
     const bool *is_own; /* [rows]: made of the sequence's steps alone */
-    uint32_t n_products, n_own, n_rest;
+    uint32_t n_products, n_own, n_rest, n_relatives;
     struct term products[TERMS_MAX]; /* of a query and a step */
     struct term own[TERMS_MAX];      /* of a step alone */
     struct term rest[TERMS_MAX];     /* the same for all steps */
+    struct term
+        relatives[TERMS_MAX]; /* of how far apart query and step are, times a query or not */
     float constant;
     const struct cell__band *bands; /* [rows]; NULL: there are none */
     int32_t first, last;            /* of d (band.h): steps beyond are masked */
@@ -135,12 +138,55 @@ static enum base_status take_factor(struct scores *s, const struct term *sum,
     return push(s, at->op.operands[other], weights, width);
 }
 
+/* The stretches of a row's values, or NULL. */
+static const struct cell__band *band_of(const struct scores *s, uint32_t row)
+{
+    const bool is_band = s->bands != NULL && s->bands[row].kind == CELL__BAND_PARTS;
+    return is_band ? &s->bands[row] : NULL;
+}
+
+/* Whether a row follows from the numbers of a query and of a step alone. */
+static bool is_relative(const struct scores *s, uint32_t row)
+{
+    const struct cell__row *at = &s->im->rows[row];
+    return at->is_numbers && (at->times & (s->times | s->distances)) != 0 && at->times != s->times;
+}
+
+/* Whether such a row is one number of relative.h's, computed once for all heads: what is joined of
+ * parts and what masks go into is taken apart. */
+static bool is_relative_whole(const struct scores *s, uint32_t row)
+{
+    const struct cell_op *op = &s->im->rows[row].op;
+    bool is = is_relative(s, row) && op->kind != CELL_OP_SLICE && op->kind != CELL_OP_CONCAT;
+    for (uint32_t i = 0; i < op->n_operands; i++) {
+        const struct cell__band *band = band_of(s, op->operands[i]);
+        is = is && (band == NULL || band->n == 0 || op->kind == CELL_OP_MUL);
+    }
+    return is;
+}
+
+/* Whether one of two factors is, and the other of the query alone. */
+static bool take_relative_product(struct scores *s, const struct term *sum, const uint32_t *pair,
+                                  struct term *out)
+{
+    const struct cell__row *rows = s->im->rows;
+    const uint32_t k = is_relative(s, pair[0]) ? 0 : 1;
+    *out = (struct term){.row = pair[k], .query = pair[1 - k], .weights = sum->weights};
+    return is_relative(s, pair[k]) && (rows[out->query].times & (s->times | s->distances)) == 0 &&
+           rows[out->row].value.width == rows[sum->row].value.width &&
+           rows[out->query].value.width == rows[sum->row].value.width;
+}
+
 /* What has the sequence's steps is the key. */
 static enum base_status take_product(struct scores *s, const struct term *sum, const uint32_t *pair,
                                      bool is_tanh)
 {
     const struct cell__row *rows = s->im->rows;
     const bool is_first = s->is_own[pair[0]];
+    struct term relative;
+    if (!is_tanh && take_relative_product(s, sum, pair, &relative)) {
+        return add_term(s, s->relatives, &s->n_relatives, relative);
+    }
     const struct term term = {
         .row = pair[is_first ? 0 : 1], .query = pair[is_first ? 1 : 0], .weights = sum->weights};
     if (!s->is_own[term.row] || (rows[term.query].times & s->times) != 0 ||
@@ -219,6 +265,46 @@ static enum base_status take_slice(struct scores *s, const struct term *sum,
     return push(s, at->op.operands[0], weights, width);
 }
 
+/* Elements in another order: their weights, in that of before. */
+static enum base_status take_transposed(struct scores *s, const struct term *sum,
+                                        const struct cell__row *at)
+{
+    const uint32_t *dims = at->op.dims;
+    const uint32_t rest = at->value.width / dims[0] / dims[1] / dims[2];
+    const float *from = sum->weights;
+    float *weights = new_weights(s, at->value.width);
+    if (weights == NULL) {
+        return cell__no_memory(s->im);
+    }
+    for (uint32_t i = 0; i < dims[0]; i++) {
+        for (uint32_t k = 0; k < dims[2]; k++) {
+            for (uint32_t j = 0; j < dims[1]; j++) {
+                const size_t to = ((size_t)i * dims[1] + j) * dims[2] + k;
+                memcpy(weights + to * rest, from, rest * sizeof(*weights));
+                from += rest;
+            }
+        }
+    }
+    return push(s, at->op.operands[0], weights, at->value.width);
+}
+
+/* Elements that are there several times: the sum of their weights. */
+static enum base_status take_spread(struct scores *s, const struct term *sum,
+                                    const struct cell__row *at)
+{
+    const uint32_t *dims = at->op.dims;
+    const uint32_t width = s->im->rows[at->op.operands[0]].value.width;
+    float *weights = new_weights(s, width);
+    if (weights == NULL) {
+        return cell__no_memory(s->im);
+    }
+    memset(weights, 0, width * sizeof(*weights));
+    for (uint32_t k = 0; k < at->value.width; k++) {
+        weights[k / dims[2] / dims[1] * dims[2] + k % dims[2]] += sum->weights[k];
+    }
+    return push(s, at->op.operands[0], weights, width);
+}
+
 /* ---- Masks ---------------------------------------------------------------------------------- */
 
 static float sum_of_weights(const struct scores *s, const struct term *sum)
@@ -228,13 +314,6 @@ static float sum_of_weights(const struct scores *s, const struct term *sum)
         all += sum->weights[k];
     }
     return all;
-}
-
-/* The one of a row, or NULL. */
-static const struct cell__band *band_of(const struct scores *s, uint32_t row)
-{
-    const bool is_band = s->bands != NULL && s->bands[row].kind == CELL__BAND_PARTS;
-    return is_band ? &s->bands[row] : NULL;
 }
 
 /* A number for each stretch of d: the same wherever it is no mask's, which is in one piece. */
@@ -353,8 +432,16 @@ static enum base_status take_op(struct scores *s, const struct term *sum)
         return take_linear(s, sum, at);
     case CELL_OP_CONCAT:
         return take_parts(s, sum, at);
+    case CELL_OP_COPY: // of a value for each distance (op_distance.c)
+        return s->im->rows[operands[0]].kind == CELL__ROW_OP
+                   ? push(s, operands[0], sum->weights, at->value.width)
+                   : refuse(s->im);
     case CELL_OP_SLICE:
         return take_slice(s, sum, at);
+    case CELL_OP_TRANSPOSE:
+        return take_transposed(s, sum, at);
+    case CELL_OP_SPREAD:
+        return take_spread(s, sum, at);
     case CELL_OP_SELECT:
         return take_masked(s, sum, at);
     case CELL_OP_TANH: {
@@ -367,28 +454,33 @@ static enum base_status take_op(struct scores *s, const struct term *sum)
     }
 }
 
-/* One sum: as it is, where it is all of one side, else its op. Where there is one sequence alone,
- * each of its steps can compute whatever is no attention's. */
+/* One sum: as it is, where it is all of one side, or of relative positions, else its op. Where
+ * there is one sequence alone, each of its steps can compute whatever is no attention's. */
 static enum base_status take(struct scores *s, const struct term *sum)
 {
     const struct cell__row *at = &s->im->rows[sum->row];
     if (s->is_own[sum->row] && at->times != 0) {
         return add_term(s, s->own, &s->n_own, *sum);
     }
-    if ((at->times & s->times) == 0) {
+    if ((at->times & (s->times | s->distances)) == 0) {
         return add_term(s, s->rest, &s->n_rest, *sum);
     }
     const struct scores before = *s;
     const struct base_error error = *s->im->error;
     const struct cell__band *band = band_of(s, sum->row);
-    const enum base_status status =
-        band != NULL ? take_band(s, band, sum_of_weights(s, sum)) : take_op(s, sum);
-    if (status != BASE_UNIMPLEMENTED || s->im->feeds_back || at->times != s->times) {
+    const enum base_status status = band != NULL ? take_band(s, band, sum_of_weights(s, sum))
+                                    : is_relative_whole(s, sum->row)
+                                        ? add_term(s, s->relatives, &s->n_relatives, *sum)
+                                        : take_op(s, sum);
+    const bool is_others = is_relative(s, sum->row) && band != NULL; // no mask's
+    const bool is_of_steps = !s->im->feeds_back && at->times == s->times;
+    if (status != BASE_UNIMPLEMENTED || (!is_others && !is_of_steps)) {
         return status;
     }
     *s = before;
     *s->im->error = error;
-    return add_term(s, s->own, &s->n_own, *sum);
+    return is_others ? add_term(s, s->relatives, &s->n_relatives, *sum)
+                     : add_term(s, s->own, &s->n_own, *sum);
 }
 
 /* Which rows are made of nothing but the sequence's steps. */
@@ -437,11 +529,30 @@ static enum base_status check_lengths(struct scores *s, uint32_t row, uint32_t o
                                      "lengths would leave them out");
 }
 
+/* The sequences of distances between the steps of one. */
+static uint32_t distances_of(const struct cell__import *im, uint32_t sequence)
+{
+    const uint32_t of = cell__sequence_of_mirror(im, sequence);
+    const struct cell__axis steps = {.n = 1, .atoms = {im->sequences[of].atom}};
+    uint32_t all = 0;
+    for (uint32_t s = 0; s < im->n_sequences; s++) {
+        const struct cell__axis axis = {.n = 1, .atoms = {im->sequences[s].atom}};
+        all |= im->sequences[s].atom != CELL__NONE && im->sequences[of].atom != CELL__NONE &&
+                       cell__axis_is_distances(im, &axis, &steps)
+                   ? 1u << s
+                   : 0;
+    }
+    return all;
+}
+
 static enum base_status take_scores(struct cell__import *im, uint32_t row, uint32_t over,
                                     struct scores *s)
 {
-    *s = (struct scores){
-        .im = im, .times = 1u << over, .first = -CELL__BAND_FAR, .last = CELL__BAND_FAR};
+    *s = (struct scores){.im = im,
+                         .times = 1u << over,
+                         .distances = distances_of(im, over),
+                         .first = -CELL__BAND_FAR,
+                         .last = CELL__BAND_FAR};
     const float one = 1.0f;
     if (im->rows[row].value.width != 1 || im->rows[row].value.dtype != CELL_F32) {
         return refuse(im);
@@ -454,7 +565,8 @@ static enum base_status take_scores(struct cell__import *im, uint32_t row, uint3
         BASE_TRY(take(s, &sum));
     }
     BASE_TRY(check_lengths(s, row, over));
-    return s->is_tanh && (s->n_products != 1 || s->n_own != 0) ? refuse(im) : BASE_OK;
+    return s->is_tanh && (s->n_products != 1 || s->n_own != 0 || s->n_relatives != 0) ? refuse(im)
+                                                                                      : BASE_OK;
 }
 
 /* ---- Putting them together ---------------------------------------------------------------- */
@@ -627,6 +739,18 @@ static enum base_status check_of_step(struct cell__import *im, uint32_t keys, ui
     return BASE_OK;
 }
 
+/* What follows from how far apart steps are; queries with their weights. */
+static enum base_status add_relatives(struct scores *s, const struct cell__span *span,
+                                      struct cell_op *op)
+{
+    struct cell__relative_term terms[TERMS_MAX];
+    for (uint32_t i = 0; i < s->n_relatives; i++) {
+        const struct term *term = &s->relatives[i];
+        terms[i] = (struct cell__relative_term){term->row, term->query, term->weights};
+    }
+    return cell__attend_relative(s->im, op, span, terms, s->n_relatives);
+}
+
 /* ATTEND of these scores; values: of LARGEST the keys. */
 static enum base_status attend(struct scores *s, uint32_t variant, uint32_t values, uint32_t *out)
 {
@@ -644,13 +768,19 @@ static enum base_status attend(struct scores *s, uint32_t variant, uint32_t valu
                          .n_weights = 1,
                          .weights = {{CELL_F32, 1, im->rows[product.keys].value.width, product.v}},
                          .variant = variant};
-    if (s->first > -CELL__BAND_FAR || s->last < CELL__BAND_FAR) {
+    if (s->first > -CELL__BAND_FAR || s->last < CELL__BAND_FAR || s->n_relatives > 0) {
         if (is_largest) {
-            return cell__refuse(im, "the largest of scores of which some are masked");
+            return cell__refuse(im,
+                                "the largest of scores of which some are masked, or of relative "
+                                "positions");
         }
         const struct cell__span span = {.times = s->times, .first = s->first, .last = s->last};
-        BASE_TRY(cell__attend_bounds(im, &op, &span, &op.operands[3]));
-        op.n_operands = 4;
+        if (s->n_relatives > 0) {
+            BASE_TRY(add_relatives(s, &span, &op));
+        } else {
+            BASE_TRY(cell__attend_bounds(im, &op, &span, &op.operands[3]));
+            op.n_operands = 4;
+        }
     }
     return cell__row_op(im, &op, value, out);
 }

@@ -16,25 +16,29 @@ static enum base_status gather_axis(struct cell__import *im, const struct cell__
     return cell__axis_index(im, attribute, rank, axis);
 }
 
-/* rows[indices] of a constant table: an embedding. */
-static enum base_status infer_lookup(struct cell__import *im, struct cell__node *node)
+/* What ids of this shape select of a constant, along an axis: an embedding. */
+static enum base_status infer_lookup(struct cell__import *im, struct cell__node *node,
+                                     const struct cell__shape *ids, uint32_t axis)
 {
     const struct cell__tensor *table = &cell__input(im, node, 0)->tensor;
-    const struct cell__value *index = cell__input(im, node, 1);
-    uint32_t axis = 0;
-    BASE_TRY(gather_axis(im, node, table->rank, &axis));
-    if (axis != 0 || table->syms != NULL) {
-        return cell__refuse(im, "looks up a constant on axis %u; only 0 is supported", axis);
+    const enum cell__dtype dtype = cell__input(im, node, 1)->dtype;
+    struct cell__shape out = {.rank = 0};
+    if (table->syms != NULL || table->rank == 0) {
+        return cell__refuse(im, "looks up what shapes make, or no table");
     }
-    if (index->dtype != CELL__I64 && index->dtype != CELL__I32) {
-        return cell__invalid(im, "indices of type %s", cell__dtype_name(index->dtype));
+    if (dtype != CELL__I64 && dtype != CELL__I32) {
+        return cell__invalid(im, "indices of type %s", cell__dtype_name(dtype));
     }
-    struct cell__shape out = index->shape;
-    if (out.rank + table->rank - 1 > CELL_RANK_MAX) {
-        return cell__refuse(im, "a result of rank %u", out.rank + table->rank - 1);
+    if (ids->rank + table->rank - 1 > CELL_RANK_MAX) {
+        return cell__refuse(im, "a result of rank %u", ids->rank + table->rank - 1);
     }
-    for (uint32_t k = 1; k < table->rank; k++) {
-        BASE_TRY(cell__axis_new(im, table->dims[k], &out.axes[out.rank++]));
+    for (uint32_t k = 0; k < table->rank; k++) {
+        if (k != axis) {
+            BASE_TRY(cell__axis_new(im, table->dims[k], &out.axes[out.rank++]));
+            continue;
+        }
+        memcpy(&out.axes[out.rank], ids->axes, ids->rank * sizeof(*out.axes));
+        out.rank += ids->rank;
     }
     cell__set_rows(im, node, 0, table->dtype, &out);
     return BASE_OK;
@@ -192,7 +196,8 @@ enum base_status cell__infer_gather(struct cell__import *im, struct cell__node *
         if (data->dtype == CELL__U8 || data->dtype == CELL__I8) { // DequantizeLinear follows
             BASE_TRY(cell__take_whole(im, node, 0));
         }
-        return infer_lookup(im, node);
+        BASE_TRY(gather_axis(im, node, data->tensor.rank, &pick.axis));
+        return infer_lookup(im, node, &index->shape, pick.axis);
     }
     if (index->kind == CELL__ROWS) {
         return cell__infer_gather_step(im, node);
@@ -217,7 +222,9 @@ enum base_status cell__row_embedding(struct cell__import *im, const struct cell_
         return cell__refuse(im, "looks up one of %u numbers in a table of %lld", n,
                             (long long)table->rows);
     }
-    if (!is_chosen && ids == CELL__NONE && im->rows[index].kind != CELL__ROW_NUMBER) {
+    const bool is_of_pairs = im->rows[index].is_numbers && cell__is_pair(im->rows[index].times);
+    if (!is_chosen && ids == CELL__NONE && im->rows[index].kind != CELL__ROW_NUMBER &&
+        !is_of_pairs) { // which relative.h looks up
         return cell__refuse(im, "looks up what is not an input of the model");
     }
     if (first != CELL__NONE && im->rows[ids].value.width > CELL_ID_BOUNDS_MAX) {
@@ -226,18 +233,67 @@ enum base_status cell__row_embedding(struct cell__import *im, const struct cell_
     return cell__row_lookup(im, table, index, out);
 }
 
-static enum base_status lower_lookup(struct cell__import *im, struct cell__node *node)
+/* A constant whose rows are along axis 0: those of another axis, [before][rows][behind], turned. */
+static enum base_status turn_table(struct cell__import *im, const struct cell__tensor *tensor,
+                                   uint32_t axis, struct cell__table *table)
 {
-    const struct cell__tensor *table = &cell__input(im, node, 0)->tensor;
-    const int64_t rows = table->dims[0];
-    const struct cell__table lookup = {.dtype = table->dtype,
-                                       .rows = rows,
-                                       .width = rows > 0 ? (int64_t)table->count / rows : 0,
-                                       .data = table->data};
+    const size_t bytes = cell__dtype_bytes(tensor->dtype);
+    const size_t rows = (size_t)tensor->dims[axis];
+    size_t behind = 1;
+    for (uint32_t k = axis + 1; k < tensor->rank; k++) {
+        behind *= (size_t)tensor->dims[k];
+    }
+    const size_t before = rows * behind > 0 ? tensor->count / rows / behind : 0;
+    *table = (struct cell__table){.dtype = tensor->dtype,
+                                  .rows = tensor->dims[axis],
+                                  .width = (int64_t)(before * behind),
+                                  .data = tensor->data};
+    if (before <= 1 || tensor->count == 0) {
+        return BASE_OK;
+    }
+    char *turned = base_arena_array(im->arena, tensor->count, bytes);
+    if (turned == NULL) {
+        return cell__no_memory(im);
+    }
+    for (size_t i = 0; i < before; i++) {
+        for (size_t r = 0; r < rows; r++) {
+            memcpy(turned + (r * before + i) * behind * bytes,
+                   (const char *)tensor->data + (i * rows + r) * behind * bytes, behind * bytes);
+        }
+    }
+    table->data = turned;
+    return BASE_OK;
+}
+
+static enum base_status lower_lookup(struct cell__import *im, struct cell__node *node,
+                                     uint32_t axis)
+{
+    const uint32_t ids = cell__input(im, node, 1)->row;
+    struct cell__table table;
     uint32_t row = CELL__NONE;
-    BASE_TRY(cell__row_embedding(im, &lookup, cell__input(im, node, 1)->row, &row));
+    if (axis > 0 && im->rows[ids].value.width != 1) {
+        return cell__refuse(im, "looks up several ids a row on axis %u of a constant", axis);
+    }
+    BASE_TRY(turn_table(im, &cell__input(im, node, 0)->tensor, axis, &table));
+    BASE_TRY(cell__row_embedding(im, &table, ids, &row));
     cell__set_row(im, node, 0, row);
     return BASE_OK;
+}
+
+enum base_status cell__infer_lookup_nd(struct cell__import *im, struct cell__node *node)
+{
+    struct cell__shape ids = cell__input(im, node, 1)->shape;
+    const uint32_t last = ids.rank - 1;
+    if (ids.rank == 0 || cell__axis_size(im, &ids.axes[last]) != 1) {
+        return cell__refuse(im, "looks up a constant on several axes");
+    }
+    ids.rank = last;
+    return infer_lookup(im, node, &ids, 0);
+}
+
+enum base_status cell__lower_lookup_nd(struct cell__import *im, struct cell__node *node)
+{
+    return lower_lookup(im, node, 0);
 }
 
 enum base_status cell__lower_gather(struct cell__import *im, struct cell__node *node)
@@ -252,7 +308,8 @@ enum base_status cell__lower_gather(struct cell__import *im, struct cell__node *
         return cell__lower_element(im, node);
     }
     if (data->kind == CELL__CONST) {
-        return lower_lookup(im, node);
+        BASE_TRY(gather_axis(im, node, data->tensor.rank, &pick.axis));
+        return lower_lookup(im, node, pick.axis);
     }
     if (cell__input(im, node, 1)->kind == CELL__ROWS) {
         return cell__lower_gather_step(im, node);

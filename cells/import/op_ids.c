@@ -9,24 +9,14 @@
 
 #include <string.h>
 
-/* The node that makes input i of a node, when it is this operator; else NULL. */
-static const struct cell__node *made_by(const struct cell__import *im,
-                                        const struct cell__node *node, uint32_t i, const char *name)
-{
-    const uint32_t v = node != NULL && i < node->n_inputs ? node->inputs[i] : CELL__NONE;
-    const uint32_t maker = v == CELL__NONE ? CELL__NONE : im->values[v].node;
-    const struct cell__node *made = maker == CELL__NONE ? NULL : &im->nodes[maker];
-    return made != NULL && made->op != NULL && strcmp(made->op->name, name) == 0 ? made : NULL;
-}
-
 /* Whether input i is Cast(Less(Cast(x), 0)), or, is_not, Cast(Not(of that)). */
 static bool is_below_zero(const struct cell__import *im, const struct cell__node *node, uint32_t i,
                           bool is_not, uint32_t x)
 {
-    const struct cell__node *at = made_by(im, node, i, "Cast");
-    at = is_not ? made_by(im, at, 0, "Not") : at;
-    const struct cell__node *less = made_by(im, at, 0, "Less");
-    const struct cell__node *cast = made_by(im, less, 0, "Cast");
+    const struct cell__node *at = cell__made_by(im, node, i, "Cast");
+    at = is_not ? cell__made_by(im, at, 0, "Not") : at;
+    const struct cell__node *less = cell__made_by(im, at, 0, "Less");
+    const struct cell__node *cast = cell__made_by(im, less, 0, "Cast");
     if (cast == NULL || cast->inputs[0] != x || less->n_inputs != 2 ||
         less->inputs[1] == CELL__NONE) {
         return false;
@@ -58,7 +48,7 @@ static bool are_halves(const struct cell__import *im, const struct cell__node *m
         const uint32_t own = i / 2;   // of kept: x
         const uint32_t added = i % 2; // of moved: the sum
         *x = kept->inputs[own];
-        if (*x != CELL__NONE && is_moved(im, made_by(im, moved, added, "Add"), *x) &&
+        if (*x != CELL__NONE && is_moved(im, cell__made_by(im, moved, added, "Add"), *x) &&
             is_below_zero(im, moved, 1 - added, false, *x) &&
             is_below_zero(im, kept, 1 - own, true, *x)) {
             return im->values[*x].kind == CELL__ROWS &&
@@ -78,8 +68,8 @@ void cell__replace_ids(struct cell__import *im, struct cell__node *node)
     if (node->op == NULL || strcmp(node->op->name, "Add") != 0) {
         return;
     }
-    const struct cell__node *first = made_by(im, node, 0, "Mul");
-    const struct cell__node *second = made_by(im, node, 1, "Mul");
+    const struct cell__node *first = cell__made_by(im, node, 0, "Mul");
+    const struct cell__node *second = cell__made_by(im, node, 1, "Mul");
     if (are_halves(im, first, second, &x) || are_halves(im, second, first, &x)) {
         node->op = &ids;
         node->inputs[0] = x;

@@ -19,21 +19,13 @@
 enum base_status cell__infer_index(struct cell__import *im, struct cell__node *node)
 {
     struct cell__shape out = cell__input(im, node, 0)->shape;
-    if (node->n_inputs == 2 && strcmp(node->op->name, "Clip") != 0) {
+    if (node->n_inputs >= 2 && strcmp(node->op->name, "Clip") != 0) {
         BASE_TRY(cell__join_shapes(im, node, &out));
     }
-    const bool is_const = cell__input(im, node, 0)->kind == CELL__CONST;
-    cell__set_rows(im, node, 0, cell__input(im, node, is_const ? 1 : 0)->dtype, &out);
+    const uint32_t last = node->n_inputs - 1; // Where's first is a bool
+    const bool is_clip = strcmp(node->op->name, "Clip") == 0;
+    cell__set_rows(im, node, 0, cell__input(im, node, is_clip ? 0 : last)->dtype, &out);
     return BASE_OK;
-}
-
-bool cell__row_is_counted(const struct cell__import *im, uint32_t row)
-{
-    while (im->rows[row].kind == CELL__ROW_OP && im->rows[row].op.kind == CELL_OP_CAST &&
-           !im->rows[row].is_counted) {
-        row = im->rows[row].op.operands[0];
-    }
-    return im->rows[row].kind == CELL__ROW_NUMBER || im->rows[row].is_counted;
 }
 
 static enum base_status refuse(struct cell__import *im)
@@ -166,96 +158,14 @@ static enum base_status clip(struct cell__import *im, const struct cell__value *
     return cell__row_index(im, &row, out);
 }
 
-/* ---- Numbers of steps ------------------------------------------------------------------------ */
-
-/* An operand as floats: of numbers of steps, or a constant. */
-static enum base_status float_of(struct cell__import *im, const struct cell__value *value,
-                                 const struct cell__shape *out, uint32_t *row)
-{
-    struct cell_op cast = {.kind = CELL_OP_CAST, .n_operands = 1, .operands = {value->row}};
-    int64_t number = 0;
-    if (value->kind == CELL__CONST) {
-        return read_number(value, &number) ? cell__row_number(im, (float)number, row) : refuse(im);
-    }
-    BASE_TRY(cell__row_in_pairs(im, value, out, &cast.operands[0]));
-    return cell__row_op(im, &cast, (struct cell_value){CELL_F32, 1}, row);
-}
-
-/* What floats have come to, as integers again. */
-static enum base_status counted(struct cell__import *im, const struct cell_op *op, uint32_t *out)
-{
-    struct cell_op cast = {.kind = CELL_OP_CAST, .n_operands = 1};
-    BASE_TRY(cell__row_op(im, op, (struct cell_value){CELL_F32, 1}, &cast.operands[0]));
-    BASE_TRY(cell__row_op(im, &cast, (struct cell_value){CELL_I64, 1}, out));
-    im->rows[*out].is_counted = true;
-    return BASE_OK;
-}
-
-enum base_status cell__row_count_from(struct cell__import *im, int64_t first, uint32_t *row)
-{
-    const struct cell_op cast = {.kind = CELL_OP_CAST, .n_operands = 1, .operands = {*row}};
-    struct cell_op add = {.kind = CELL_OP_ADD, .n_operands = 2};
-    if (first == 0) {
-        return BASE_OK;
-    }
-    if (first < -ADD_MAX || first > ADD_MAX) {
-        return refuse(im);
-    }
-    BASE_TRY(cell__row_op(im, &cast, (struct cell_value){CELL_F32, 1}, &add.operands[0]));
-    BASE_TRY(cell__row_number(im, (float)first, &add.operands[1]));
-    return counted(im, &add, row);
-}
-
-/* Whether the node computes with numbers of steps, of width 1, and constants alone. */
-static bool is_of_counted(struct cell__import *im, const struct cell__node *node)
-{
-    bool is = node->n_inputs <= 2;
-    bool is_any = false;
-    for (uint32_t i = 0; i < node->n_inputs && is; i++) {
-        const struct cell__value *value = cell__input(im, node, i);
-        const bool is_one = value->kind == CELL__ROWS && im->rows[value->row].value.width == 1 &&
-                            cell__row_is_counted(im, value->row);
-        is_any = is_any || is_one;
-        is = is_one || value->kind == CELL__CONST;
-    }
-    return is && is_any;
-}
-
-static enum base_status compute_counted(struct cell__import *im, const struct cell__node *node,
-                                        uint32_t *out)
-{
-    static const struct {
-        const char *name;
-        enum cell_op_kind kind;
-    } kinds[] = {{"Add", CELL_OP_ADD}, {"Sub", CELL_OP_SUB}, {"Max", CELL_OP_MAX},
-                 {"Min", CELL_OP_MIN}, {"Abs", CELL_OP_ABS}, {"Neg", CELL_OP_MUL}};
-    const struct cell__shape *shape = &cell__output(im, node, 0)->shape;
-    struct cell_op op = {.n_operands = node->n_inputs};
-    size_t k = 0;
-    while (k < sizeof(kinds) / sizeof(kinds[0]) && strcmp(kinds[k].name, node->op->name) != 0) {
-        k++;
-    }
-    if (k == sizeof(kinds) / sizeof(kinds[0])) {
-        return refuse(im);
-    }
-    op.kind = kinds[k].kind;
-    for (uint32_t i = 0; i < node->n_inputs; i++) {
-        BASE_TRY(float_of(im, cell__input(im, node, i), shape, &op.operands[i]));
-    }
-    if (op.kind == CELL_OP_MUL) {
-        BASE_TRY(cell__row_number(im, -1.0f, &op.operands[op.n_operands++]));
-    }
-    return counted(im, &op, out);
-}
+/* ---- What is computed of them --------------------------------------------------------------- */
 
 enum base_status cell__lower_index(struct cell__import *im, struct cell__node *node)
 {
     const char *name = node->op->name;
     uint32_t row = CELL__NONE;
-    if (is_of_counted(im, node)) {
-        BASE_TRY(compute_counted(im, node, &row));
-        cell__set_row(im, node, 0, row);
-        return BASE_OK;
+    if (cell__is_of_numbers(im, node)) {
+        return cell__lower_numbers(im, node);
     }
     if (node->n_inputs < 2 || !cell__has_input(node, 1) ||
         (node->n_inputs == 3 && cell__has_input(node, 2))) {
@@ -431,6 +341,9 @@ enum base_status cell__infer_gather_nd(struct cell__import *im, struct cell__nod
     const struct cell__value *index = cell__input(im, node, 1);
     int64_t batch_dims = 0;
     BASE_TRY(cell__attr_int(im, node, "batch_dims", 0, &batch_dims));
+    if (data->kind == CELL__CONST && index->kind == CELL__ROWS && batch_dims == 0) {
+        return cell__infer_lookup_nd(im, node);
+    }
     if (data->kind != CELL__ROWS || index->kind != CELL__ROWS || data->dtype != CELL__F32 ||
         index->dtype != CELL__I64 || batch_dims != 0 || data->shape.rank < 2 ||
         index->shape.rank != 2 || cell__axis_size(im, &index->shape.axes[1]) != 2) {
@@ -446,6 +359,9 @@ enum base_status cell__infer_gather_nd(struct cell__import *im, struct cell__nod
 enum base_status cell__lower_gather_nd(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *data = cell__input(im, node, 0);
+    if (data->kind == CELL__CONST) {
+        return cell__lower_lookup_nd(im, node);
+    }
     const struct cell__row *pair = &im->rows[cell__input(im, node, 1)->row];
     struct cell__row rows[2];
     uint32_t out = CELL__NONE;

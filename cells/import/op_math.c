@@ -319,6 +319,11 @@ enum base_status cell__infer_select(struct cell__import *im, struct cell__node *
     if (cell__input(im, node, 0)->dtype != CELL__BOOL) {
         return cell__invalid(im, "the condition is not bool");
     }
+    if (cell__input(im, node, 1)->dtype == cell__input(im, node, 2)->dtype &&
+        (cell__input(im, node, 1)->dtype == CELL__I64 ||
+         cell__input(im, node, 1)->dtype == CELL__I32)) {
+        return cell__infer_index(im, node);
+    }
     BASE_TRY(check_dtype(im, node, 1, CELL__F32));
     BASE_TRY(cell__join_shapes(im, node, &out));
     cell__set_rows(im, node, 0, CELL__F32, &out);
@@ -331,6 +336,13 @@ enum base_status cell__lower_select(struct cell__import *im, struct cell__node *
     struct cell_value value = {.dtype = CELL_F32};
     uint32_t row = CELL__NONE;
     uint32_t widest = 1;
+    if (cell__output(im, node, 0)->dtype != CELL__F32) {
+        if (cell__is_of_numbers(im, node)) {
+            return cell__lower_numbers(im, node);
+        }
+        return cell__refuse(im, "computes with %s values that depend on the request",
+                            cell__dtype_name(cell__output(im, node, 0)->dtype));
+    }
     BASE_TRY(cell__joined_rows(im, node, op.operands, &value.width));
     for (uint32_t i = 0; i < 3; i++) {
         uint32_t width = im->rows[op.operands[i]].value.width;

@@ -166,12 +166,14 @@ static enum base_status rows_of(struct cell__import *im, const struct cell__node
     return mirror == NULL ? BASE_OK : cell__row_mirror(im, mirror, b);
 }
 
-/* Whether the result has a matrix in each row: features on the left, or on the right. */
+/* Whether the result has a matrix in each row: features on the left, or on the right. With steps on
+ * the right those on the left are heads, all of which ask for the same. */
 static bool has_rows(struct cell__import *im, const struct cell__node *node)
 {
     const struct cell__shape *out = &cell__output(im, node, 0)->shape;
+    const bool has_steps = cell__axis_times(im, &out->axes[out->rank - 1]) != 0;
     bool has = false;
-    for (uint32_t k = out->rank - 2; k < out->rank; k++) {
+    for (uint32_t k = out->rank - 2; k < out->rank && !has_steps; k++) {
         const struct cell__axis *axis = &out->axes[k];
         has =
             has || (cell__axis_size(im, axis) != 1 && !cell__axis_has(im, axis, CELL__ROLE_TIME) &&

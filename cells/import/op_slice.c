@@ -323,6 +323,9 @@ enum base_status cell__infer_slice(struct cell__import *im, struct cell__node *n
     bool is_const = in->kind == CELL__CONST;
     struct cell__shape shape;
     struct cuts cuts;
+    if (cell__is_distances(im, node)) {
+        return cell__infer_distances(im, node);
+    }
     if (cell__is_positions(im, node)) {
         return cell__infer_positions(im, node);
     }
@@ -402,6 +405,9 @@ enum base_status cell__lower_slice(struct cell__import *im, struct cell__node *n
     struct cell__shape shape = in->shape;
     struct cuts cuts;
     uint32_t row = in->row;
+    if (cell__is_distances(im, node)) {
+        return cell__lower_distances(im, node);
+    }
     if (cell__is_positions(im, node)) {
         return cell__lower_positions(im, node);
     }

@@ -29,6 +29,15 @@ struct cell__table {
 };
 bool cell__is_positions(struct cell__import *im, const struct cell__node *node);
 cell__op_fn cell__infer_positions, cell__lower_positions;
+/* op_distance.c: a Slice of a constant table to the distances between a number of steps */
+bool cell__is_distances(struct cell__import *im, const struct cell__node *node);
+cell__op_fn cell__infer_distances, cell__lower_distances;
+/* Whether an axis is the distances between the steps of another. */
+bool cell__axis_is_distances(const struct cell__import *im, const struct cell__axis *axis,
+                             const struct cell__axis *of);
+/* Where a Slice ends what shifts a value for each step and distance to one for each pair of steps:
+ * it takes that value, and no other node of the shift is wanted. */
+void cell__replace_shift(struct cell__import *im, struct cell__node *node);
 enum base_status cell__row_lookup(struct cell__import *im, const struct cell__table *table,
                                   uint32_t index, uint32_t *out);
 /* op_gather.c: the same of what must be ids that the request has, or numbers of steps */
@@ -54,6 +63,10 @@ cell__op_fn cell__infer_compared;
 enum base_status cell__lower_compared(struct cell__import *im, struct cell__node *node,
                                       enum cell_op_kind kind, bool is_turned);
 cell__op_fn cell__infer_pow, cell__lower_pow, cell__infer_clip, cell__lower_clip;
+/* op_numbers.c: whether all inputs that are no constants are integers computed of numbers of steps,
+ * one a row; what the node makes of them */
+bool cell__is_of_numbers(struct cell__import *im, const struct cell__node *node);
+enum base_status cell__lower_numbers(struct cell__import *im, struct cell__node *node);
 /* op_index.c: integers that tell a step, and who takes it */
 cell__op_fn cell__infer_index, cell__lower_index;
 /* Whether a row is the number of a step, or integers computed of such. */
@@ -64,6 +77,7 @@ enum base_status cell__row_memory(struct cell__import *im, uint32_t row, uint32_
 enum base_status cell__row_count_from(struct cell__import *im, int64_t first, uint32_t *row);
 cell__op_fn cell__infer_gather_elements, cell__lower_gather_elements;
 cell__op_fn cell__infer_gather_nd, cell__lower_gather_nd;
+cell__op_fn cell__infer_lookup_nd, cell__lower_lookup_nd;     /* of a constant, on its first axis */
 cell__op_fn cell__infer_gather_step, cell__lower_gather_step; /* Gather, of one axis for both */
 /* op_function.c */
 cell__op_fn cell__infer_function, cell__lower_function;

@@ -171,6 +171,7 @@ void cell__plan_needed(struct cell__import *im, const struct cell_model *model,
         case CELL__ROW_IN:
         case CELL__ROW_INPUT:
         case CELL__ROW_NUMBER:
+        case CELL__ROW_DISTANCE:
         case CELL__ROW_INDEX:
         case CELL__ROW_CONST:
             break;
@@ -198,6 +199,7 @@ static uint32_t rank_behind(const struct cell__plans *plans, uint32_t r)
     case CELL__ROW_IN:
     case CELL__ROW_INPUT:
     case CELL__ROW_NUMBER:
+    case CELL__ROW_DISTANCE:
     case CELL__ROW_INDEX:
     case CELL__ROW_CONST:
         break;

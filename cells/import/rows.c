@@ -4,6 +4,8 @@
 #include "cells/import/rows.h"
 
 #include "cells/import/fold.h"
+#include "cells/import/ops.h"
+#include "cells/import/relative.h"
 
 #include "base/assert.h"
 #include "base/checked.h"
@@ -32,6 +34,22 @@ enum base_status cell__row_dtype(struct cell__import *im, enum cell__dtype dtype
                         cell__dtype_name(dtype));
 }
 
+/* See struct cell__row.is_numbers. */
+static bool is_of_numbers(const struct cell__import *im, uint32_t row)
+{
+    const struct cell__row *at = &im->rows[row];
+    if (cell__row_is_mirror(im, row)) {
+        return im->rows[im->rows[at->op.operands[0]].index].is_numbers;
+    }
+    bool is = at->kind == CELL__ROW_NUMBER || at->kind == CELL__ROW_DISTANCE ||
+              at->kind == CELL__ROW_CONST ||
+              (at->kind == CELL__ROW_OP && cell__is_computed_of_numbers(&at->op));
+    for (uint32_t i = 0; at->kind == CELL__ROW_OP && i < at->op.n_operands; i++) {
+        is = is && im->rows[at->op.operands[i]].is_numbers;
+    }
+    return is;
+}
+
 static enum base_status row_new(struct cell__import *im, const struct cell__row *row, uint32_t *out)
 {
     void *array = im->rows;
@@ -43,6 +61,7 @@ static enum base_status row_new(struct cell__import *im, const struct cell__row 
     im->rows[*out].chain =
         row->kind == CELL__ROW_OP && row->times != 0 ? im->scan : (uint32_t)CELL__NONE;
     im->rows[*out].softmax_of = CELL__NONE;
+    im->rows[*out].is_numbers = is_of_numbers(im, *out);
     // Where nothing tells rows of a batch from what they share, all is a row's.
     im->rows[*out].is_batched = row->is_batched || im->is_part || !im->has_batch;
     return BASE_OK;
@@ -85,6 +104,15 @@ enum base_status cell__row_number_of_step(struct cell__import *im, uint32_t sequ
                             .value = {CELL_I64, 1},
                             .times = 1u << sequence,
                             .is_batched = true};
+    return row_new(im, &row, out);
+}
+
+enum base_status cell__row_distance(struct cell__import *im, uint32_t sequence, uint32_t *out)
+{
+    struct cell__row row = {.kind = CELL__ROW_DISTANCE,
+                            .index = sequence,
+                            .value = {CELL_I64, 1},
+                            .times = 1u << sequence};
     return row_new(im, &row, out);
 }
 

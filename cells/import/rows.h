@@ -22,13 +22,16 @@ enum cell__row_kind {
                          that of input `index`, NONE: the row's number, plus `offset`, not below 0
                          where is_cut; plus, or, of NONE, times the steps of atom `part` - 1 or
                          `stride` steps, one of which is not 0 then */
-    CELL__ROW_CONST,  /* op.weights[0], the same for every request */
-    CELL__ROW_OP,     /* op, whose operands are row numbers */
-    CELL__ROW_STEP,   /* output `part` (h, or a Scan's) of recurrent node `index` at each step */
-    CELL__ROW_STATE,  /* its state `part` (h, c) after the last step */
-    CELL__ROW_IN,     /* its state `part` before each step, inside its body */
-    CELL__ROW_FIRST,  /* row `index` at the first step */
-    CELL__ROW_LAST,   /* and at the last one */
+    CELL__ROW_DISTANCE, /* of sequence `index` of distances, an int64: the second step's number less
+                           the first's; only what is computed of pairs of steps has it (relative.h)
+                           */
+    CELL__ROW_CONST,    /* op.weights[0], the same for every request */
+    CELL__ROW_OP,       /* op, whose operands are row numbers */
+    CELL__ROW_STEP,     /* output `part` (h, or a Scan's) of recurrent node `index` at each step */
+    CELL__ROW_STATE,    /* its state `part` (h, c) after the last step */
+    CELL__ROW_IN,       /* its state `part` before each step, inside its body */
+    CELL__ROW_FIRST,    /* row `index` at the first step */
+    CELL__ROW_LAST,     /* and at the last one */
     CELL__ROW_WINDOW, /* row `index` at `part` steps behind each other, at step t from t * stride +
                          offset on; or `part` of its parts likewise, where it has parts */
     CELL__ROW_JOIN, /* steps of `joined` behind each other; a COPY and windows read it (joined.c) */
@@ -59,6 +62,7 @@ struct cell__row {
     uint32_t by;             /* WINDOW, see struct cell__steps, and so is the next */
     bool is_clipped, is_from_end;
     bool is_counted; /* OP: integers computed of numbers of steps, exact as floats */
+    bool is_numbers; /* made of numbers of steps and of constants alone (relative.h) */
     const struct cell__joined *joined; /* JOIN */
     struct cell_op op;
     uint32_t chain; /* OP: the Scan that computes it, NONE elsewhere */
@@ -103,6 +107,8 @@ enum base_status cell__row_index(struct cell__import *im, const struct cell__row
 /* The number of each step of a sequence. Each row of a batch counts for itself. */
 enum base_status cell__row_number_of_step(struct cell__import *im, uint32_t sequence,
                                           uint32_t *out);
+/* The distance at each step of a sequence of distances. */
+enum base_status cell__row_distance(struct cell__import *im, uint32_t sequence, uint32_t *out);
 /* The number of the only sequence in times. */
 uint32_t cell__only_sequence(uint32_t times);
 /* Whether times holds several sequences. */

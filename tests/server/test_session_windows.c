@@ -57,6 +57,8 @@ static const struct {
     {"samples", "regroup_samples-external2.15-op20", RECURRENT},
     {"shifted", "stream_shifted-ts1.13-op17", RECURRENT},
     {"shuffled", "regroup_shuffled-ts1.13-op17", RECURRENT},
+    {"sloped", "stream_sloped-ts1.13-op17", RECURRENT "max-sequence-length: 160\n"},
+    {"sloped_newer", "stream_sloped-external2.15-op20", RECURRENT "max-sequence-length: 160\n"},
     {"spectral", "transposed_spectral-ts1.13-op17", RECURRENT},
     {"spectrum", "function_spectrum-external2.15-op20", RECURRENT},
     {"speech", "transposed_speech-ts1.13-op17", RECURRENT},

@@ -15,6 +15,7 @@ README_HEAD = """# Exports of PyTorch and Keras
 Tiny LSTM, GRU and RNN models with random weights, as PyTorch's exporters and tf2onnx write them, for the importer's tests.
 Made by `tools/train/exports.py`, (modules that loop over time) `tools/train/loops.py`, (modules that read two
 sequences) `tools/train/reader_exports.py`, (attention of a sequence over itself) `tools/train/attention_exports.py`,
+(by how far apart steps are) `tools/train/relative_exports.py`,
 (masks of padded sequences) `tools/train/mask_exports.py`, (groups of features, rows cut as others are, frames of denoisers) `tools/train/group_exports.py`,
 (steps joined to steps) `tools/train/join_exports.py`, (steps that read earlier ones alone) `tools/train/stream_exports.py`, (layers of one step, sorted sequences) `tools/train/single_exports.py`, (sines, powers, signs) `tools/train/function_exports.py`, (categories, labels that are chosen) `tools/train/id_exports.py`,
 (convolutions) `tools/train/conv_exports.py`, (transposed ones) `tools/train/transposed_exports.py`, (pictures)

@@ -291,6 +291,25 @@ class Recalling(Streamed):
         return self.linear(self.all(h))
 
 
+class Sloped(Streamed):
+    """an LSTM; attention to all before, the farther the less, then to the last four by vectors of their distances"""
+
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(INPUT, HIDDEN, batch_first=True)
+        self.q, self.k, self.v, self.linear = (nn.Linear(HIDDEN, width) for width in (HIDDEN, HIDDEN, HIDDEN, CLASSES))
+        self.near = nn.Embedding(9, HIDDEN)
+
+    def forward(self, x):
+        h = self.lstm(x)[0]
+        number = torch.arange(x.size(1))
+        apart = number[None] - number[:, None]
+        scores = (self.q(h) @ self.k(h).transpose(1, 2) + apart * 0.25).masked_fill(apart > 0, float("-inf"))
+        h = h + torch.softmax(scores, -1) @ self.v(h)
+        scores = h @ h.transpose(1, 2) + torch.einsum("bid,ijd->bij", h, self.near(torch.clamp(apart, -4, 4) + 4))
+        return self.linear(torch.softmax(scores.masked_fill((apart > 1) | (apart < -3), -1e9), -1) @ h)
+
+
 class Early(Streamed):
     """what is said of each step at once, and what is said again when the next three have come; two more in between"""
 
@@ -399,6 +418,7 @@ MODULES = {
     "stream_placed": Placed,
     "stream_raised": Raised,
     "stream_recalling": Recalling,
+    "stream_sloped": Sloped,
     "stream_shifted": Shifted,
     "stream_spoken": Spoken,
     "stream_subsampled": Subsampled,

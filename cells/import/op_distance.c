@@ -1,0 +1,300 @@
+/* Relative positions as Transformer-XL and the speech recognisers after it write them (Dai et al.,
+ * ACL 2019, appendix B; Gulati et al., Interspeech 2020). Of a table with a row for each distance,
+ * from the farthest behind to the farthest before or the other way round, those are taken that
+ * there are between T steps: 2 T - 1, a sequence of its own, *distances*. What they are
+ * multiplied by has a value for each step and distance, [T, 2 T - 1], of which each step i wants
+ * those from number T - 1 - i on:
+ *
+ *     pad by 1 in front -> [T, 2 T] -> [2 T, T] -> but the first -> [T, 2 T - 1] -> [T, T]
+ *
+ * which is what it was, at pairs of steps: a row of distances is asked for by how far the second
+ * step is from the first (relative.h). No node of these is computed. */
+#include "cells/import/ops.h"
+#include "cells/import/rows.h"
+
+#include <string.h>
+
+/* ---- Distances ----------------------------------------------------------------------------- */
+
+/* What their atom has: (n * parts + add) / stride + 1 is 2 n - 1. */
+enum { DISTANCES_PARTS = 2, DISTANCES_ADD = -2, DISTANCES_STRIDE = 1 };
+
+static bool is_distances(const struct cell__import *im, uint32_t root)
+{
+    const struct cell__atom *atom = &im->atoms[root];
+    return atom->source != CELL__NONE && atom->parts == DISTANCES_PARTS &&
+           atom->add == DISTANCES_ADD && atom->stride == DISTANCES_STRIDE && !atom->is_kept;
+}
+
+bool cell__axis_is_distances(const struct cell__import *im, const struct cell__axis *axis,
+                             const struct cell__axis *of)
+{
+    if (axis->n != 1 || of->n != 1) {
+        return false;
+    }
+    const uint32_t root = cell__atom_root(im, axis->atoms[0]);
+    return is_distances(im, root) &&
+           cell__atom_root(im, im->atoms[root].source) == cell__atom_root(im, of->atoms[0]);
+}
+
+/* A Slice of a constant by the number of steps of an axis: [c - T : c + T - 1]. */
+struct cut {
+    uint32_t axis;
+    struct cell__axis steps;
+    int64_t first; /* c */
+};
+
+/* Element k of a constant list of integers; false: it is none. */
+static bool read_sym(const struct cell__import *im, const struct cell__node *node, uint32_t i,
+                     uint32_t k, struct cell__sym *out)
+{
+    if (!cell__has_input(node, i)) {
+        return false;
+    }
+    const struct cell__value *value = &im->values[node->inputs[i]];
+    if (value->kind != CELL__CONST || value->tensor.count <= k ||
+        (value->dtype != CELL__I64 && value->dtype != CELL__I32)) {
+        return false;
+    }
+    *out = cell__tensor_sym(&value->tensor, k);
+    return true;
+}
+
+/* Of a Slice along one axis in order. */
+static bool read_slice(const struct cell__import *im, const struct cell__node *node, uint32_t rank,
+                       struct cell__sym bounds[2], uint32_t *axis)
+{
+    struct cell__sym number;
+    if (node->n_inputs < 4 || !read_sym(im, node, 1, 0, &bounds[0]) ||
+        !read_sym(im, node, 2, 0, &bounds[1]) || !read_sym(im, node, 3, 0, &number) ||
+        im->values[node->inputs[3]].tensor.count != 1 || !cell__sym_is_number(&number)) {
+        return false;
+    }
+    const int64_t at = number.add < 0 ? number.add + rank : number.add;
+    if (at < 0 || at >= (int64_t)rank) {
+        return false;
+    }
+    *axis = (uint32_t)at;
+    return !cell__has_input(node, 4) ||
+           (read_sym(im, node, 4, 0, &number) && cell__sym_is_number(&number) && number.add == 1);
+}
+
+/* Whether two numbers are one in every request, however they are written. */
+static bool is_same_number(const struct cell__import *im, const struct cell__sym *a,
+                           const struct cell__sym *b)
+{
+    int64_t more = 1;
+    return cell__sym_equal(im, a, b) == 1 || (cell__steps_more(im, a, b, &more) && more == 0);
+}
+
+static bool read_cut(const struct cell__import *im, const struct cell__node *node, struct cut *cut)
+{
+    const struct cell__value *in = &im->values[node->inputs[0]];
+    struct cell__sym bounds[2];
+    if (in->kind != CELL__CONST || in->dtype != CELL__F32 ||
+        !read_slice(im, node, in->tensor.rank, bounds, &cut->axis)) {
+        return false;
+    }
+    cut->steps = bounds[0].axis;
+    cut->first = bounds[0].add;
+    const struct cell__sym end = {.add = cut->first - 1, .factor = 1, .axis = cut->steps};
+    return bounds[0].factor == -1 && cut->steps.n == 1 && cut->first >= 1 &&
+           cut->first <= INT32_MAX && is_same_number(im, &bounds[1], &end);
+}
+
+bool cell__is_distances(struct cell__import *im, const struct cell__node *node)
+{
+    struct cut cut;
+    return im->opset >= 10 && cell__has_input(node, 0) && read_cut(im, node, &cut);
+}
+
+enum base_status cell__infer_distances(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__value *in = cell__input(im, node, 0);
+    struct cell__shape shape;
+    struct cut cut;
+    (void)read_cut(im, node, &cut);
+    BASE_TRY(cell__shape_of(im, in, &shape));
+    for (uint32_t k = 0; k < cut.axis; k++) {
+        if (in->tensor.dims[k] != 1) {
+            return cell__refuse(im, "relative positions that are not the first axis of a table");
+        }
+    }
+    struct cell__axis *axis = &shape.axes[cut.axis];
+    axis->n = 1;
+    BASE_TRY(cell__atom_new(im, -1, &axis->atoms[0]));
+    struct cell__atom *atom = &im->atoms[axis->atoms[0]];
+    atom->source = cell__atom_root(im, cut.steps.atoms[0]);
+    atom->parts = DISTANCES_PARTS;
+    atom->add = DISTANCES_ADD;
+    atom->stride = DISTANCES_STRIDE;
+    cell__set_rows(im, node, 0, in->dtype, &shape);
+    return BASE_OK;
+}
+
+enum base_status cell__lower_distances(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__tensor *in = &cell__input(im, node, 0)->tensor;
+    struct cut cut;
+    uint32_t row = CELL__NONE;
+    (void)read_cut(im, node, &cut);
+    const struct cell__axis *axis = &cell__output(im, node, 0)->shape.axes[cut.axis];
+    const uint32_t times = cell__axis_times(im, axis);
+    const struct cell__table table = {.dtype = in->dtype,
+                                      .rows = in->dims[cut.axis],
+                                      .width = (int64_t)in->count / in->dims[cut.axis],
+                                      .data = in->data};
+    if (times == 0 || im->scan != CELL__NONE || im->feeds_back) {
+        return cell__refuse(im, "a range that depends on the request, and no distances of steps");
+    }
+    BASE_TRY(cell__row_distance(im, cell__only_sequence(times), &row));
+    BASE_TRY(cell__row_count_from(im, cut.first - 1, &row));
+    BASE_TRY(cell__row_lookup(im, &table, row, &row));
+    cell__set_row(im, node, 0, row);
+    return BASE_OK;
+}
+
+/* ---- The shift ----------------------------------------------------------------------------- */
+
+/* Whether a Reshape's target is the leading axes of x, then these two numbers of elements; each may
+ * be -1. */
+static bool is_target(const struct cell__import *im, const struct cell__node *node,
+                      const struct cell__shape *x, const struct cell__sym last[2])
+{
+    const struct cell__value *target =
+        cell__has_input(node, 1) ? &im->values[node->inputs[1]] : NULL;
+    uint32_t n_open = 0;
+    if (target == NULL || target->kind != CELL__CONST || target->tensor.count != x->rank ||
+        x->rank < 2) {
+        return false;
+    }
+    for (uint32_t k = 0; k < x->rank; k++) {
+        struct cell__sym sym;
+        const bool is_last = k + 2 >= x->rank;
+        const struct cell__sym own =
+            is_last ? last[k + 2 - x->rank] : cell__sym_of_axis(im, &x->axes[k]);
+        if (!read_sym(im, node, 1, k, &sym)) {
+            return false;
+        }
+        if (cell__sym_is_number(&sym) && (sym.add == -1 || (sym.add == 0 && !is_last))) {
+            n_open += sym.add == -1 ? 1 : 0;
+        } else if (!is_same_number(im, &sym, &own)) {
+            return false;
+        }
+    }
+    return n_open <= 1;
+}
+
+/* Whether an axis gets 1 element more in front of it: x is input *of. */
+static bool is_padded(const struct cell__import *im, const struct cell__node *node, uint32_t *of)
+{
+    struct cell__sym sym;
+    *of = strcmp(node->op->name, "Concat") == 0 ? 1 : 0;
+    if (*of == 1) {
+        return node->n_inputs == 2 && cell__has_input(node, 0) && cell__has_input(node, 1);
+    }
+    const struct cell__value *x = &im->values[node->inputs[0]];
+    const uint32_t rank = x->shape.rank;
+    if (strcmp(node->op->name, "Pad") != 0 || x->kind != CELL__ROWS || cell__has_input(node, 3) ||
+        read_sym(im, node, 1, 2 * rank, &sym)) {
+        return false;
+    }
+    for (uint32_t k = 0; k < 2 * rank; k++) {
+        if (!read_sym(im, node, 1, k, &sym) || !cell__sym_is_number(&sym) ||
+            sym.add != (k + 1 == rank ? 1 : 0)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What makes input 0, of whatever operator. */
+static const struct cell__node *maker_of(const struct cell__import *im,
+                                         const struct cell__node *node)
+{
+    const uint32_t maker = cell__has_input(node, 0) ? im->values[node->inputs[0]].node : CELL__NONE;
+    return maker == CELL__NONE || im->nodes[maker].op == NULL ? NULL : &im->nodes[maker];
+}
+
+/* Whether a Slice, the last node, cuts T of 2 T - 1 from the first on. */
+static bool is_end(const struct cell__import *im, const struct cell__node *node,
+                   const struct cell__shape *x)
+{
+    const struct cell__axis *steps = &x->axes[x->rank - 2];
+    const struct cell__sym size = cell__sym_of_axis(im, steps);
+    struct cell__sym bounds[2];
+    uint32_t axis = 0;
+    return read_slice(im, node, x->rank, bounds, &axis) && axis == x->rank - 1 &&
+           cell__sym_is_number(&bounds[0]) && bounds[0].add == 0 &&
+           (is_same_number(im, &bounds[1], &size) ||
+            (bounds[1].add == 0 && bounds[1].factor == 1 &&
+             cell__axis_is_mirror(im, &bounds[1].axis, steps)));
+}
+
+/* The value that a Slice is the end of a shift of, or NONE. */
+static uint32_t shifted_by(const struct cell__import *im, const struct cell__node *node)
+{
+    const struct cell__node *again = cell__made_by(im, node, 0, "Reshape");
+    const struct cell__node *but_first = cell__made_by(im, again, 0, "Slice");
+    const struct cell__node *turned = cell__made_by(im, but_first, 0, "Reshape");
+    const struct cell__node *padded = turned == NULL ? NULL : maker_of(im, turned);
+    struct cell__sym bounds[2];
+    uint32_t axis = 0;
+    uint32_t of = 0;
+    if (padded == NULL || !is_padded(im, padded, &of)) {
+        return CELL__NONE;
+    }
+    const struct cell__value *x = &im->values[padded->inputs[of]];
+    const uint32_t rank = x->shape.rank;
+    if (x->kind != CELL__ROWS || rank < 2 || x->dtype != CELL__F32 ||
+        !cell__axis_is_distances(im, &x->shape.axes[rank - 1], &x->shape.axes[rank - 2])) {
+        return CELL__NONE;
+    }
+    const struct cell__sym steps = cell__sym_of_axis(im, &x->shape.axes[rank - 2]);
+    struct cell__sym distances = cell__sym_of_axis(im, &x->shape.axes[rank - 1]);
+    const struct cell__sym shape[2] = {steps, distances};
+    distances.add++;
+    const struct cell__sym turned_shape[2] = {distances, steps};
+    const bool is = is_target(im, turned, &x->shape, turned_shape) &&
+                    is_target(im, again, &x->shape, shape) && is_end(im, node, &x->shape) &&
+                    read_slice(im, but_first, rank, bounds, &axis) && axis == rank - 2 &&
+                    cell__sym_is_number(&bounds[0]) && bounds[0].add == 1 &&
+                    cell__sym_is_number(&bounds[1]) && bounds[1].add >= INT32_MAX;
+    return is ? padded->inputs[of] : CELL__NONE;
+}
+
+static enum base_status infer_shift(struct cell__import *im, struct cell__node *node)
+{
+    struct cell__shape shape = cell__input(im, node, 0)->shape;
+    const struct cell__axis steps = shape.axes[shape.rank - 2];
+    BASE_TRY(cell__axis_mirror(im, &steps, &shape.axes[shape.rank - 1]));
+    cell__set_rows(im, node, 0, CELL__F32, &shape);
+    return BASE_OK;
+}
+
+/* The row has the distances' times: now it is one of pairs. */
+static enum base_status lower_shift(struct cell__import *im, struct cell__node *node)
+{
+    const uint32_t of = cell__input(im, node, 0)->row;
+    const struct cell_op copy = {.kind = CELL_OP_COPY, .n_operands = 1, .operands = {of}};
+    uint32_t row = CELL__NONE;
+    BASE_TRY(cell__row_op_as_is(im, &copy, im->rows[of].value, &row));
+    im->rows[row].times = cell__shape_times(im, &cell__output(im, node, 0)->shape);
+    cell__set_row(im, node, 0, row);
+    return BASE_OK;
+}
+
+static const struct cell__operator shift = {"Slice", 1, 5, 1, " ", infer_shift, lower_shift, ""};
+
+void cell__replace_shift(struct cell__import *im, struct cell__node *node)
+{
+    if (node->op == NULL || strcmp(node->op->name, "Slice") != 0 || im->opset < 10) {
+        return;
+    }
+    const uint32_t of = shifted_by(im, node);
+    if (of != CELL__NONE) {
+        node->op = &shift;
+        node->inputs[0] = of;
+        node->n_inputs = 1;
+    }
+}
