@@ -81,10 +81,11 @@ CELL_STEP_FN void cell_step_attend_score(const struct cell_step_attend *p, struc
             sum += cell_step_score_term(p, q, key, i);
         }
         weights.behind[(uint64_t)t * lanes + at.lane] = sum;
-        if (p->table_width > 0) {
-            weights.behind[(uint64_t)t * lanes + CELL_SOFTMAX_LANES + at.lane] =
-                cell_step_relative(p, r, t, at.lane);
-        }
+    }
+    for (uint32_t t = first; t < weights.n && at.phase == 0 && p->table_width > 0;
+         t += CELL_STEP_SCORERS) {
+        weights.behind[(uint64_t)t * lanes + CELL_SOFTMAX_LANES + at.lane] =
+            cell_step_relative(p, r, t, at.lane);
     }
     for (uint32_t t = first + at.lane * CELL_STEP_SCORERS; t < weights.n && at.phase == 1;
          t += CELL_SOFTMAX_LANES * CELL_STEP_SCORERS) {

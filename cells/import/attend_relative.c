@@ -15,13 +15,30 @@
 
 #define QUERIES_MAX 8u
 
+/* What a term's row is: elements first.. of what is computed for all heads at once. */
+struct part {
+    const struct cell__relative *of;
+    uint32_t first, width;
+};
+
 struct table {
-    const struct cell__relative *of[QUERIES_MAX]; /* of each term */
-    int32_t first, last;                          /* distances */
+    struct part parts[QUERIES_MAX]; /* of each term */
+    int32_t first, last;            /* distances */
     uint32_t width;
     bool has_bias; /* the first column */
     float *rows;
 };
+
+static enum base_status find_part(struct cell__import *im, uint32_t row, uint32_t over,
+                                  struct part *out)
+{
+    *out = (struct part){.width = im->rows[row].value.width};
+    while (im->rows[row].kind == CELL__ROW_OP && im->rows[row].op.kind == CELL_OP_SLICE) {
+        out->first += im->rows[row].op.start;
+        row = im->rows[row].op.operands[0];
+    }
+    return cell__relative(im, row, over, &out->of);
+}
 
 /* A sequence has no more steps than there are rows. */
 static void bound_steps(struct cell__import *im, uint32_t sequence, int32_t steps)
@@ -36,14 +53,14 @@ static void find_ends(struct cell__import *im, const struct cell__span *span, ui
                       uint32_t n, struct table *table)
 {
     for (uint32_t t = 0; t < n; t++) {
-        const struct cell__relative *of = table->of[t];
+        const struct cell__relative *of = table->parts[t].of;
         table->first = of->first < table->first ? of->first : table->first;
         table->last = of->last > table->last ? of->last : table->last;
     }
     table->first = span->first > table->first ? span->first : table->first;
     table->last = span->last < table->last ? span->last : table->last;
     for (uint32_t t = 0; t < n; t++) {
-        const struct cell__relative *of = table->of[t];
+        const struct cell__relative *of = table->parts[t].of;
         if (!of->is_same[0] && span->first < of->first) {
             bound_steps(im, sequence, 1 - of->first);
         }
@@ -54,11 +71,11 @@ static void find_ends(struct cell__import *im, const struct cell__span *span, ui
 }
 
 /* Adds a term to its columns of a row. */
-static void add_term(const struct cell__relative_term *term, const struct cell__relative *of,
-                     int32_t d, float *to)
+static void add_term(const struct cell__relative_term *term, const struct part *part, int32_t d,
+                     float *to)
 {
-    const float *row = cell__relative_at(of, d);
-    for (uint32_t k = 0; k < of->width; k++) {
+    const float *row = cell__relative_at(part->of, d) + part->first;
+    for (uint32_t k = 0; k < part->width; k++) {
         to[term->query == CELL__NONE ? 0 : k] += term->weights[k] * row[k];
     }
 }
@@ -77,9 +94,9 @@ static enum base_status fill(struct cell__import *im, const struct cell__relativ
         uint32_t column = table->has_bias ? 1 : 0;
         for (uint32_t t = 0; t < n; t++) {
             const bool is_bias = terms[t].query == CELL__NONE;
-            add_term(&terms[t], table->of[t], table->first + (int32_t)r,
+            add_term(&terms[t], &table->parts[t], table->first + (int32_t)r,
                      row + (is_bias ? 0 : column));
-            column += is_bias ? 0 : table->of[t]->width;
+            column += is_bias ? 0 : table->parts[t].width;
         }
     }
     for (size_t k = 0; k < rows * table->width; k++) {
@@ -125,9 +142,9 @@ enum base_status cell__attend_relative(struct cell__import *im, struct cell_op *
         return cell__refuse(im, "relative positions of steps of two sequences");
     }
     for (uint32_t t = 0; t < n; t++) {
-        BASE_TRY(cell__relative(im, terms[t].row, over, &table.of[t]));
+        BASE_TRY(find_part(im, terms[t].row, over, &table.parts[t]));
         table.has_bias = table.has_bias || terms[t].query == CELL__NONE;
-        table.width += terms[t].query == CELL__NONE ? 0 : table.of[t]->width;
+        table.width += terms[t].query == CELL__NONE ? 0 : table.parts[t].width;
     }
     const uint32_t sequence = cell__only_sequence(times);
     table.width += table.has_bias ? 1 : 0;
