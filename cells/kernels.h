@@ -249,6 +249,29 @@ struct cell_filter_run {
     float *out; /* [n_places][channels] */
 };
 
+/* n rows of floats, so many bytes behind each other. */
+struct cell_some_rows {
+    const float *first;
+    int64_t stride_bytes;
+    uint32_t n;
+};
+
+static inline const float *cell_some_row(const struct cell_some_rows *rows, uint32_t t)
+{
+    const uint8_t *first = (const uint8_t *)(const void *)rows->first;
+    return (const float *)(const void *)(first + (int64_t)t * rows->stride_bytes);
+}
+
+/* out [width]: for each row in turn, where bit t of `scaled` is set times scales[t], then plus
+ * weights[t] times row t. No operation fused. */
+struct cell_weighing {
+    uint32_t width;
+    struct cell_some_rows rows; /* n <= 32 */
+    const float *weights, *scales;
+    uint32_t scaled;
+    float *out;
+};
+
 struct cell_kernels {
     const char *name; /* "scalar", "avx2", "avx512", "neon", "blas" */
     bool invariant;
@@ -284,11 +307,12 @@ struct cell_kernels {
     /* out[g]: the sum of elements g * n .. g * n + n - 1, in the order of cells/op.h. */
     void (*sums)(uint32_t groups, uint32_t n, const float *in, float *out);
 
-    /* Of ATTEND, no operation fused. dot: the sum of a_i b_i, term i added to partial sum i mod 16,
-     * which are then folded as those of sums. add_scaled: out += factor * in. divide: out / by, any
-     * NaN as the one of CELL_NAN_BITS. */
-    float (*dot)(uint32_t n, const float *a, const float *b);
-    void (*add_scaled)(uint32_t n, float factor, const float *in, float *out);
+    /* Of ATTEND, no operation fused but in exp. dots: out[t] is the sum of a_i b_ti, term i added
+     * to partial sum i mod 16, which are then folded as those of sums. exp: as sigmoid. divide: out
+     * / by, any NaN as the one of CELL_NAN_BITS. */
+    void (*dots)(uint32_t n, const float *a, const struct cell_some_rows *b, float *out);
+    void (*exp)(uint32_t n, const float *in, float *out);
+    void (*weigh)(const struct cell_weighing *weighing);
     void (*divide)(uint32_t n, float by, float *out);
 
     /* Any NaN as the one. */

@@ -452,14 +452,19 @@ static void sums(uint32_t groups, uint32_t n, const float *in, float *out)
     activations()->sums(groups, n, in, out);
 }
 
-static float dot_of(uint32_t n, const float *a, const float *b)
+static void dots(uint32_t n, const float *a, const struct cell_some_rows *b, float *out)
 {
-    return activations()->dot(n, a, b);
+    activations()->dots(n, a, b, out);
 }
 
-static void add_scaled(uint32_t n, float factor, const float *in, float *out)
+static void exp_all(uint32_t n, const float *in, float *out)
 {
-    activations()->add_scaled(n, factor, in, out);
+    activations()->exp(n, in, out);
+}
+
+static void weigh(const struct cell_weighing *weighing)
+{
+    activations()->weigh(weighing);
 }
 
 static void divide_all(uint32_t n, float by, float *out)
@@ -488,8 +493,9 @@ static const struct cell_kernels kernels = {
     .log_softmax = log_softmax_group,
     .argmax = argmax_of,
     .sums = sums,
-    .dot = dot_of,
-    .add_scaled = add_scaled,
+    .dots = dots,
+    .exp = exp_all,
+    .weigh = weigh,
     .divide = divide_all,
     .filter = filter,
     .pointwise = pointwise,

@@ -149,8 +149,9 @@ const struct cell_kernels CELL_TABLE = {
     .log_softmax = log_softmax_group,
     .argmax = argmax_of,
     .sums = sums,
-    .dot = dot_of,
-    .add_scaled = add_scaled,
+    .dots = dots,
+    .exp = exp_all,
+    .weigh = weigh,
     .divide = divide_all,
 #    ifndef CELL_SUMS_ALONE
     .linear_places = linear_places,

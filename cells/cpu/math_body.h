@@ -450,41 +450,130 @@ static void sums(uint32_t groups, uint32_t n, const float *in, float *out)
     }
 }
 
-static float dot_of(uint32_t n, const float *a, const float *b)
+/* Rows whose sums go side by side. */
+#        define DOTS_AT_ONCE ((uint32_t)4)
+
+/* Of `count` rows, a constant, whose sums do not wait for each other. */
+CELL_INLINE void dots_of(const size_t count, uint32_t n, const float *a, const float *const b[],
+                         float *out)
 {
     enum { VECTORS = CELL_SOFTMAX_LANES / CELL_SIMD_LANES };
-    simd_vec sums[VECTORS];
+    simd_vec sums[DOTS_AT_ONCE][VECTORS];
     CELL_UNROLL
-    for (size_t v = 0; v < VECTORS; v++) {
-        sums[v] = simd_set1(0.0f);
+    for (size_t r = 0; r < count; r++) {
+        CELL_UNROLL
+        for (size_t v = 0; v < VECTORS; v++) {
+            sums[r][v] = simd_set1(0.0f);
+        }
     }
     size_t i = 0;
     for (; i + CELL_SOFTMAX_LANES <= n; i += CELL_SOFTMAX_LANES) {
         CELL_UNROLL
         for (size_t v = 0; v < VECTORS; v++) {
             const size_t at = i + v * CELL_SIMD_LANES;
-            sums[v] = simd_add(sums[v], simd_mul(simd_load(a + at), simd_load(b + at)));
+            const simd_vec x = simd_load(a + at);
+            CELL_UNROLL
+            for (size_t r = 0; r < count; r++) {
+                sums[r][v] = simd_add(sums[r][v], simd_mul(x, simd_load(b[r] + at)));
+            }
         }
     }
     if (i < n) {
         CELL_UNROLL
         for (size_t v = 0; v < VECTORS; v++) {
-            sums[v] = simd_add(sums[v], simd_mul(load_rest(a, i, n, v), load_rest(b, i, n, v)));
+            const simd_vec x = load_rest(a, i, n, v);
+            CELL_UNROLL
+            for (size_t r = 0; r < count; r++) {
+                sums[r][v] = simd_add(sums[r][v], simd_mul(x, load_rest(b[r], i, n, v)));
+            }
         }
     }
-    return simd_fold(sums);
+    CELL_UNROLL
+    for (size_t r = 0; r < count; r++) {
+        out[r] = simd_fold(sums[r]);
+    }
 }
 
-static void add_scaled(uint32_t n, float factor, const float *in, float *out)
+static void dots(uint32_t n, const float *a, const struct cell_some_rows *b, float *out)
 {
-    const simd_vec factors = simd_set1(factor);
+    uint32_t t = 0;
+    for (; t + DOTS_AT_ONCE <= b->n; t += DOTS_AT_ONCE) {
+        const float *rows[DOTS_AT_ONCE];
+        CELL_UNROLL
+        for (uint32_t r = 0; r < DOTS_AT_ONCE; r++) {
+            rows[r] = cell_some_row(b, t + r);
+        }
+        dots_of(DOTS_AT_ONCE, n, a, rows, out + t);
+    }
+    for (; t < b->n; t++) {
+        const float *row = cell_some_row(b, t);
+        dots_of(1, n, a, &row, out + t);
+    }
+}
+
+static void exp_all(uint32_t n, const float *in, float *out)
+{
     size_t i = 0;
     for (; i + CELL_SIMD_LANES <= n; i += CELL_SIMD_LANES) {
-        simd_store(out + i, simd_add(simd_load(out + i), simd_mul(factors, simd_load(in + i))));
+        simd_store(out + i, exponential(simd_load(in + i)));
     }
     if (i < n) {
-        const simd_vec x = simd_mul(factors, simd_load_part(in + i, n - i));
-        simd_store_part(out + i, n - i, simd_add(simd_load_part(out + i, n - i), x));
+        simd_store_part(out + i, n - i, exponential(simd_load_part(in + i, n - i)));
+    }
+}
+
+/* Vectors of the sums that stay in registers while rows are added. */
+#        define WEIGH_VECTORS ((size_t)4)
+
+/* Of `count` vectors, a constant, from element `first` on; is_part: of the last of the row. */
+CELL_INLINE void weigh_vectors(const size_t count, const bool is_part, size_t first,
+                               const struct cell_weighing *w)
+{
+    const size_t left = w->width - first;
+    simd_vec sums[WEIGH_VECTORS];
+    CELL_UNROLL
+    for (size_t v = 0; v < count; v++) {
+        float *out = w->out + first + v * CELL_SIMD_LANES;
+        sums[v] = is_part ? simd_load_part(out, left) : simd_load(out);
+    }
+    for (uint32_t t = 0; t < w->rows.n; t++) {
+        const float *row = cell_some_row(&w->rows, t) + first;
+        const simd_vec weight = simd_set1(w->weights[t]);
+        if ((w->scaled >> t & 1) != 0) {
+            CELL_UNROLL
+            for (size_t v = 0; v < count; v++) {
+                sums[v] = simd_mul(sums[v], simd_set1(w->scales[t]));
+            }
+        }
+        CELL_UNROLL
+        for (size_t v = 0; v < count; v++) {
+            const float *in = row + v * CELL_SIMD_LANES;
+            const simd_vec x = is_part ? simd_load_part(in, left) : simd_load(in);
+            sums[v] = simd_add(sums[v], simd_mul(weight, x));
+        }
+    }
+    CELL_UNROLL
+    for (size_t v = 0; v < count; v++) {
+        float *out = w->out + first + v * CELL_SIMD_LANES;
+        if (is_part) {
+            simd_store_part(out, left, sums[v]);
+        } else {
+            simd_store(out, sums[v]);
+        }
+    }
+}
+
+static void weigh(const struct cell_weighing *w)
+{
+    size_t i = 0;
+    for (; i + WEIGH_VECTORS * CELL_SIMD_LANES <= w->width; i += WEIGH_VECTORS * CELL_SIMD_LANES) {
+        weigh_vectors(WEIGH_VECTORS, false, i, w);
+    }
+    for (; i + CELL_SIMD_LANES <= w->width; i += CELL_SIMD_LANES) {
+        weigh_vectors(1, false, i, w);
+    }
+    if (i < w->width) {
+        weigh_vectors(1, true, i, w);
     }
 }
 

@@ -40,7 +40,7 @@ uint32_t cell_argmax_f32__scalar(uint32_t n, const float *in);
 /* The sum of n elements; see math.c for its order. */
 float cell_sum_f32__scalar(uint32_t n, const float *in);
 
-/* As cell_kernels.dot, add_scaled and divide say. */
+/* Of what cell_kernels.dots, weigh and divide say: of one row. */
 float cell_dot_f32__scalar(uint32_t n, const float *a, const float *b);
 void cell_add_scaled_f32__scalar(uint32_t n, float factor, const float *in, float *out);
 void cell_divide_f32__scalar(uint32_t n, float by, float *out);

@@ -363,6 +363,30 @@ static void sums(uint32_t groups, uint32_t n, const float *in, float *out)
     }
 }
 
+static void dots(uint32_t n, const float *a, const struct cell_some_rows *b, float *out)
+{
+    for (uint32_t t = 0; t < b->n; t++) {
+        out[t] = cell_dot_f32__scalar(n, a, cell_some_row(b, t));
+    }
+}
+
+static void exp_all(uint32_t n, const float *in, float *out)
+{
+    for (uint32_t k = 0; k < n; k++) {
+        out[k] = cell_exp_f32__scalar(in[k]);
+    }
+}
+
+static void weigh(const struct cell_weighing *w)
+{
+    for (uint32_t t = 0; t < w->rows.n; t++) {
+        for (uint32_t k = 0; k < w->width && (w->scaled >> t & 1) != 0; k++) {
+            w->out[k] *= w->scales[t];
+        }
+        cell_add_scaled_f32__scalar(w->width, w->weights[t], cell_some_row(&w->rows, t), w->out);
+    }
+}
+
 const struct cell_kernels cell_kernels__scalar = {
     .name = "scalar",
     .invariant = true,
@@ -380,8 +404,9 @@ const struct cell_kernels cell_kernels__scalar = {
     .log_softmax = cell_log_softmax_f32__scalar,
     .argmax = cell_argmax_f32__scalar,
     .sums = sums,
-    .dot = cell_dot_f32__scalar,
-    .add_scaled = cell_add_scaled_f32__scalar,
+    .dots = dots,
+    .exp = exp_all,
+    .weigh = weigh,
     .divide = cell_divide_f32__scalar,
     .filter = cell_filter__scalar,
     .pointwise = cell_pointwise__scalar,
