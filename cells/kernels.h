@@ -262,14 +262,27 @@ static inline const float *cell_some_row(const struct cell_some_rows *rows, uint
     return (const float *)(const void *)(first + (int64_t)t * rows->stride_bytes);
 }
 
-/* out [width]: for each row in turn, where bit t of `scaled` is set times scales[t], then plus
- * weights[t] times row t. No operation fused. */
+/* Queries that read the same rows side by side, and rows that are read at a time. */
+#define CELL_ATTEND_QUERIES 4u
+#define CELL_ATTEND_ROWS    32u
+
+/* out[q][t]: the sum of a_qi b_ti, term i added to partial sum i mod 16 by a fused multiply-add;
+ * these are then folded as those of sums. */
+struct cell_dots {
+    uint32_t width, n_queries;           /* 1..CELL_ATTEND_QUERIES */
+    const float *a[CELL_ATTEND_QUERIES]; /* [width] */
+    struct cell_some_rows b;             /* n <= CELL_ATTEND_ROWS */
+    float (*out)[CELL_ATTEND_ROWS];      /* [n_queries] */
+};
+
+/* out[q] [width]: for each row in turn, where bit t of scaled[q] is set times scales[q][t], then
+ * plus weights[q][t] times row t, fused. */
 struct cell_weighing {
-    uint32_t width;
-    struct cell_some_rows rows; /* n <= 32 */
-    const float *weights, *scales;
-    uint32_t scaled;
-    float *out;
+    uint32_t width, n_queries;
+    struct cell_some_rows rows;
+    const float (*weights)[CELL_ATTEND_ROWS], (*scales)[CELL_ATTEND_ROWS];
+    const uint32_t *scaled;
+    float *out[CELL_ATTEND_QUERIES];
 };
 
 struct cell_kernels {
@@ -307,11 +320,13 @@ struct cell_kernels {
     /* out[g]: the sum of elements g * n .. g * n + n - 1, in the order of cells/op.h. */
     void (*sums)(uint32_t groups, uint32_t n, const float *in, float *out);
 
-    /* Of ATTEND, no operation fused but in exp. dots: out[t] is the sum of a_i b_ti, term i added
-     * to partial sum i mod 16, which are then folded as those of sums. exp: as sigmoid. divide: out
-     * / by, any NaN as the one of CELL_NAN_BITS. */
-    void (*dots)(uint32_t n, const float *a, const struct cell_some_rows *b, float *out);
-    void (*exp)(uint32_t n, const float *in, float *out);
+    /* Of ATTEND: products and weighted sums, fused, in the order of struct cell_dots and
+     * cell_weighing. exp: of in - less, in == out is allowed. rises: false only
+     * where no element is above `high`, and none a NaN. divide: out / by, any NaN as the one
+     * of CELL_NAN_BITS. */
+    void (*dots)(const struct cell_dots *dots);
+    void (*exp)(uint32_t n, const float *in, float less, float *out);
+    bool (*rises)(uint32_t n, const float *in, float high);
     void (*weigh)(const struct cell_weighing *weighing);
     void (*divide)(uint32_t n, float by, float *out);
 

@@ -452,14 +452,19 @@ static void sums(uint32_t groups, uint32_t n, const float *in, float *out)
     activations()->sums(groups, n, in, out);
 }
 
-static void dots(uint32_t n, const float *a, const struct cell_some_rows *b, float *out)
+static void dots(const struct cell_dots *dots)
 {
-    activations()->dots(n, a, b, out);
+    activations()->dots(dots);
 }
 
-static void exp_all(uint32_t n, const float *in, float *out)
+static void exp_all(uint32_t n, const float *in, float less, float *out)
 {
-    activations()->exp(n, in, out);
+    activations()->exp(n, in, less, out);
+}
+
+static bool rises(uint32_t n, const float *in, float high)
+{
+    return activations()->rises(n, in, high);
 }
 
 static void weigh(const struct cell_weighing *weighing)
@@ -495,6 +500,7 @@ static const struct cell_kernels kernels = {
     .sums = sums,
     .dots = dots,
     .exp = exp_all,
+    .rises = rises,
     .weigh = weigh,
     .divide = divide_all,
     .filter = filter,

@@ -1,8 +1,9 @@
 /* One pass over the memory: the sums so far are scaled down when a larger score comes, so no score
- * is kept and a memory may be as long as it likes (Milakov, Gimelshein 2018). No operation is
- * fused, and element i of a score adds to partial sum i mod 16, on every instruction set; what is
- * added by how far apart steps are is a sum of its own. Cost: two passes over T * D floats a row
- * and step, no copy, nothing padded. */
+ * is kept and a memory may be as long as it likes (Milakov, Gimelshein 2018). Element i of a score
+ * is added to partial sum i mod 16 by a fused multiply-add, on every instruction set; what is added
+ * by how far apart steps are is a sum of its own. Rows are read some at a time, by up to four
+ * queries that attend to the same ones; in whichever company, a query's operations and their order
+ * are the same. Cost: two passes over T * D floats for these, no copy, nothing padded. */
 #include "cells/cpu/attend.h"
 
 #include "base/assert.h"
@@ -13,36 +14,27 @@
 #include <math.h>
 #include <string.h>
 
-/* Of one row. */
-struct query {
+/* The op. */
+struct attention {
     const struct cell_kernels *kernels;
-    uint32_t width, variant;
-    const float *q, *v;
-    float *room;           /* [width] */
-    const float *bounds;   /* [2], or [3]; NULL: all rows */
-    const float *relative; /* [cols of table]; NULL: none */
+    uint32_t variant, width, value_width;
+    const float *v;
     const struct cell_weight *table;
 };
 
-/* Rows that are scored, and their values added, together. */
-enum { AT_ONCE = 32 };
+/* Of one row. */
+struct query {
+    const float *q;
+    float *asked;          /* [width]: v_k q_k, or room for what a tanh is of */
+    const float *relative; /* [cols of table]; NULL: none */
+    float begin;           /* of the table */
+    const struct cell_ref *keys, *values;
+    uint32_t first, end; /* of their rows */
+    float *out;
+    float high, weights; /* the largest score so far, and the sum of weights */
+};
 
-static float dot(const struct query *query, const float *a, const float *b)
-{
-    const struct cell_some_rows row = {.first = b, .n = 1};
-    float out = 0.0f;
-    query->kernels->dots(query->width, a, &row, &out);
-    return out;
-}
-
-static float tanh_score(const struct query *query, const float *key)
-{
-    for (uint32_t k = 0; k < query->width; k++) {
-        query->room[k] = key[k] + query->q[k];
-    }
-    query->kernels->tanh(query->width, query->room, query->room);
-    return dot(query, query->room, query->v);
-}
+/* ---- Scores -------------------------------------------------------------------------------- */
 
 static struct cell_some_rows some_rows(const struct cell_ref *memory, uint32_t first, uint32_t n)
 {
@@ -50,150 +42,296 @@ static struct cell_some_rows some_rows(const struct cell_ref *memory, uint32_t f
         .first = cell_memory_row(memory, first), .stride_bytes = memory->stride_bytes, .n = n};
 }
 
-/* What is added to the scores of rows first.. . The table's rows rise by one or stay at an end. */
-static void add_relative(const struct query *query, uint32_t first, uint32_t n, float *scores)
+/* v . tanh(K_t + q), of each row by itself. */
+static void score_tanh(const struct attention *of, const struct query *query, uint32_t first,
+                       uint32_t n, float *scores)
 {
-    const struct cell_weight *table = query->table;
-    const float *data = table->data;
-    const float begin = query->bounds[2];
-    float added[AT_ONCE];
+    for (uint32_t t = 0; t < n; t++) {
+        const float *key = cell_memory_row(query->keys, first + t);
+        float out[1][CELL_ATTEND_ROWS];
+        const struct cell_dots dots = {.width = of->width,
+                                       .n_queries = 1,
+                                       .a = {query->asked},
+                                       .b = {of->v, 0, 1},
+                                       .out = out};
+        for (uint32_t k = 0; k < of->width; k++) {
+            query->asked[k] = key[k] + query->q[k];
+        }
+        of->kernels->tanh(of->width, query->asked, query->asked);
+        of->kernels->dots(&dots);
+        scores[t] = out[0][0];
+    }
+}
+
+/* What is added to the scores of rows first.. . The table's rows rise by one or stay at an end. */
+static void add_relative(const struct attention *of, const struct query *query, uint32_t first,
+                         uint32_t n, float *scores)
+{
+    const struct cell_weight *table = of->table;
+    float added[1][CELL_ATTEND_ROWS];
+    const uint32_t last = CELL_PICK_ROW(query->begin + (float)(first + n - 1), table->rows);
     for (uint32_t t = 0; t < n;) {
-        const uint32_t row = CELL_PICK_ROW(begin + (float)(first + t), table->rows);
-        const uint32_t last = CELL_PICK_ROW(begin + (float)(first + n - 1), table->rows);
+        const uint32_t row = CELL_PICK_ROW(query->begin + (float)(first + t), table->rows);
         const uint32_t together = last - row == n - 1 - t ? n - t : 1;
-        const struct cell_some_rows rows = {.first = data + (size_t)row * table->cols,
-                                            .stride_bytes = (int64_t)table->cols * 4,
-                                            .n = together};
-        query->kernels->dots(table->cols, query->relative, &rows, added + t);
+        const struct cell_dots dots = {
+            .width = table->cols,
+            .n_queries = 1,
+            .a = {query->relative},
+            .b = {.first = (const float *)table->data + (size_t)row * table->cols,
+                  .stride_bytes = (int64_t)(table->cols * sizeof(float)),
+                  .n = together},
+            .out = added};
+        of->kernels->dots(&dots);
+        for (uint32_t k = 0; k < together; k++) {
+            scores[t + k] += added[0][k];
+        }
         t += together;
     }
-    for (uint32_t t = 0; t < n; t++) {
-        scores[t] += added[t];
-    }
 }
 
-static void score(const struct query *query, const struct cell_ref *keys, uint32_t first,
-                  uint32_t n, float *scores)
+/* Of queries that attend to the same rows, rows first.. . */
+static void score(const struct attention *of, const struct query *queries, uint32_t n_queries,
+                  uint32_t first, uint32_t n, float (*scores)[CELL_ATTEND_ROWS])
 {
-    if (query->variant == CELL_ATTEND_TANH) {
-        for (uint32_t t = 0; t < n; t++) {
-            scores[t] = tanh_score(query, cell_memory_row(keys, first + t));
+    struct cell_dots dots = {.width = of->width,
+                             .n_queries = n_queries,
+                             .b = some_rows(queries[0].keys, first, n),
+                             .out = scores};
+    for (uint32_t q = 0; q < n_queries; q++) {
+        dots.a[q] = queries[q].asked;
+        if (of->variant == CELL_ATTEND_TANH) {
+            score_tanh(of, &queries[q], first, n, scores[q]);
         }
-        return;
     }
-    const struct cell_some_rows rows = some_rows(keys, first, n); // room: v_k q_k
-    query->kernels->dots(query->width, query->room, &rows, scores);
-    if (query->relative != NULL) {
-        add_relative(query, first, n, scores);
+    if (of->variant != CELL_ATTEND_TANH) {
+        of->kernels->dots(&dots);
+    }
+    for (uint32_t q = 0; q < n_queries; q++) {
+        if (queries[q].relative != NULL) {
+            add_relative(of, &queries[q], first, n, scores[q]);
+        }
     }
 }
 
-/* The sums so far: of weights, and the largest score. */
-struct sums {
-    float high, weights;
+/* ---- Sums ---------------------------------------------------------------------------------- */
+
+/* What queries make of some rows. */
+struct tile {
+    float scores[CELL_ATTEND_QUERIES][CELL_ATTEND_ROWS]; /* then weights */
+    float scales[CELL_ATTEND_QUERIES][CELL_ATTEND_ROWS];
+    uint32_t scaled[CELL_ATTEND_QUERIES];
 };
 
-/* Scores become weights. Where one is larger than all before, the sums so far are scaled down
- * before it is added: its bit is set. */
-static uint32_t weights_of(const struct query *query, uint32_t n, float *scores, float *scales,
-                           struct sums *sums)
+/* Where one score is larger than all before, the sums so far are scaled down before it is added:
+ * its bit is set. */
+static uint32_t rising_weights(const struct attention *of, struct query *query, uint32_t n,
+                               float *scores, float *scales)
 {
     uint32_t scaled = 0;
     uint32_t masked = 0;
     for (uint32_t t = 0; t < n; t++) {
         const float own = scores[t];
-        const bool is_higher = own > sums->high;
-        scales[t] = is_higher ? sums->high - own : 0.0f;
-        sums->high = is_higher ? own : sums->high;
+        const bool is_higher = own > query->high;
+        scales[t] = is_higher ? query->high - own : 0.0f;
+        query->high = is_higher ? own : query->high;
         scaled |= is_higher ? 1u << t : 0;
         // Of a masked step: also while nothing else has come, where the difference is no number.
         masked |= own == -INFINITY ? 1u << t : 0;
-        scores[t] = own - sums->high;
+        scores[t] = own - query->high;
     }
-    query->kernels->exp(n, scores, scores);
-    if (scaled != 0) {
-        query->kernels->exp(n, scales, scales);
-    }
+    of->kernels->exp(n, scores, 0.0f, scores);
+    of->kernels->exp(n, scales, 0.0f, scales);
     for (uint32_t t = 0; t < n; t++) {
         scores[t] = (masked >> t & 1) != 0 ? 0.0f : scores[t];
-        sums->weights = (scaled >> t & 1) != 0 ? sums->weights * scales[t] : sums->weights;
-        sums->weights += scores[t];
     }
     return scaled;
 }
 
-static void attend(const struct query *query, const struct cell_ref *keys,
-                   const struct cell_ref *values, uint32_t width, float *out)
+/* Scores become weights. In most tiles none is larger than all before. */
+static uint32_t weights_of(const struct attention *of, struct query *query, uint32_t n,
+                           float *scores, float *scales)
 {
-    struct sums sums = {.high = -INFINITY};
-    const uint32_t n = cell_memory_rows(keys);
-    const uint32_t first = query->bounds == NULL ? 0 : CELL_ATTEND_BOUND(query->bounds[0], n);
-    const uint32_t end = query->bounds == NULL ? n : CELL_ATTEND_BOUND(query->bounds[1], n);
-    memset(out, 0, width * sizeof(*out));
-    base_assert(n == cell_memory_rows(values));
-    for (uint32_t t = first; t < end; t += AT_ONCE) {
-        const uint32_t count = end - t < AT_ONCE ? end - t : AT_ONCE;
-        float scores[AT_ONCE];
-        float scales[AT_ONCE];
-        score(query, keys, t, count, scores);
-        const uint32_t scaled = weights_of(query, count, scores, scales, &sums);
-        const struct cell_weighing weighing = {.width = width,
-                                               .rows = some_rows(values, t, count),
-                                               .weights = scores,
-                                               .scales = scales,
-                                               .scaled = scaled,
-                                               .out = out};
-        query->kernels->weigh(&weighing);
+    if (query->high == -INFINITY || of->kernels->rises(n, scores, query->high)) {
+        return rising_weights(of, query, n, scores, scales);
     }
-    if (first < end) {
-        query->kernels->divide(width, sums.weights, out);
+    of->kernels->exp(n, scores, query->high, scores);
+    return 0;
+}
+
+static void scale_and_add(struct query *query, uint32_t scaled, uint32_t n, const float *weights,
+                          const float *scales)
+{
+    float sum = query->weights;
+    for (uint32_t t = 0; t < n; t++) {
+        sum = ((scaled >> t & 1) != 0 ? sum * scales[t] : sum) + weights[t];
+    }
+    query->weights = sum;
+}
+
+/* The same of four queries side by side, of which none waits for another; none is scaled. */
+static void add_weights(struct query queries[4], uint32_t n,
+                        const float (*weights)[CELL_ATTEND_ROWS])
+{
+    float a = queries[0].weights;
+    float b = queries[1].weights;
+    float c = queries[2].weights;
+    float d = queries[3].weights;
+    for (uint32_t t = 0; t < n; t++) {
+        a += weights[0][t];
+        b += weights[1][t];
+        c += weights[2][t];
+        d += weights[3][t];
+    }
+    queries[0].weights = a;
+    queries[1].weights = b;
+    queries[2].weights = c;
+    queries[3].weights = d;
+}
+
+/* Rows first.. end - 1, by queries that attend to them. */
+static void attend_rows(const struct attention *of, struct query *queries, uint32_t n_queries,
+                        uint32_t first, uint32_t end)
+{
+    struct tile tile;
+    struct cell_weighing weighing = {.width = of->value_width,
+                                     .n_queries = n_queries,
+                                     .weights = (const float(*)[CELL_ATTEND_ROWS])tile.scores,
+                                     .scales = (const float(*)[CELL_ATTEND_ROWS])tile.scales,
+                                     .scaled = tile.scaled};
+    for (uint32_t q = 0; q < n_queries; q++) {
+        weighing.out[q] = queries[q].out;
+    }
+    for (uint32_t t = first; t < end; t += CELL_ATTEND_ROWS) {
+        const uint32_t n = end - t < CELL_ATTEND_ROWS ? end - t : CELL_ATTEND_ROWS;
+        uint32_t scaled = 0;
+        score(of, queries, n_queries, t, n, tile.scores);
+        for (uint32_t q = 0; q < n_queries; q++) {
+            tile.scaled[q] = weights_of(of, &queries[q], n, tile.scores[q], tile.scales[q]);
+            scaled |= tile.scaled[q];
+        }
+        uint32_t q = 0;
+        for (; q + 4 <= n_queries && scaled == 0; q += 4) {
+            add_weights(&queries[q], n, (const float(*)[CELL_ATTEND_ROWS]) & tile.scores[q]);
+        }
+        for (; q < n_queries; q++) {
+            scale_and_add(&queries[q], tile.scaled[q], n, tile.scores[q], tile.scales[q]);
+        }
+        weighing.rows = some_rows(queries[0].values, t, n);
+        of->kernels->weigh(&weighing);
+    }
+}
+
+/* Queries of one memory: the rows to which all attend together, those before and behind each by
+ * itself. */
+static void attend(const struct attention *of, struct query *queries, uint32_t n_queries)
+{
+    uint32_t first = 0;
+    uint32_t end = UINT32_MAX;
+    for (uint32_t q = 0; q < n_queries; q++) {
+        first = queries[q].first > first ? queries[q].first : first;
+        end = queries[q].end < end ? queries[q].end : end;
+        memset(queries[q].out, 0, of->value_width * sizeof(float));
+    }
+    end = end < first ? first : end;
+    for (uint32_t q = 0; q < n_queries; q++) {
+        const uint32_t own = queries[q].end < first ? queries[q].end : first;
+        attend_rows(of, &queries[q], 1, queries[q].first, own);
+    }
+    attend_rows(of, queries, n_queries, first, end);
+    for (uint32_t q = 0; q < n_queries; q++) {
+        struct query *query = &queries[q];
+        attend_rows(of, query, 1, query->first > end ? query->first : end, query->end);
+        if (query->first < query->end) {
+            of->kernels->divide(of->value_width, query->weights, query->out);
+        }
     }
 }
 
 /* The largest score; 0 without rows. */
-static float largest(const struct query *query, const struct cell_ref *keys)
+static void find_largest(const struct attention *of, const struct query *query)
 {
-    const uint32_t n = cell_memory_rows(keys);
-    float high = n == 0 ? 0.0f : -INFINITY;
-    for (uint32_t t = 0; t < n && !isnan(high); t += AT_ONCE) {
-        const uint32_t count = n - t < AT_ONCE ? n - t : AT_ONCE;
-        float scores[AT_ONCE];
-        score(query, keys, t, count, scores);
-        for (uint32_t k = 0; k < count && !isnan(high); k++) {
-            high = scores[k] <= high ? high : scores[k]; // a NaN, too, from then on
+    float high = query->end == 0 ? 0.0f : -INFINITY;
+    for (uint32_t t = 0; t < query->end && !isnan(high); t += CELL_ATTEND_ROWS) {
+        const uint32_t n = query->end - t < CELL_ATTEND_ROWS ? query->end - t : CELL_ATTEND_ROWS;
+        float scores[1][CELL_ATTEND_ROWS];
+        score(of, query, 1, t, n, scores);
+        for (uint32_t k = 0; k < n && !isnan(high); k++) {
+            high = scores[0][k] <= high ? high : scores[0][k]; // a NaN, too, from then on
         }
     }
-    return cell_nan_f32__scalar(high);
+    *query->out = cell_nan_f32__scalar(high);
+}
+
+/* ---- The op -------------------------------------------------------------------------------- */
+
+static float *row_of(const struct cell_view *view, uint32_t value, uint32_t r)
+{
+    return (float *)(void *)view->space->rows[value][r];
+}
+
+/* Of row r; asked: [width]. */
+static struct query query_of(const struct cell_view *view, const struct cell_program_op *op,
+                             const struct attention *of, uint32_t r, float *asked)
+{
+    const struct cell_wiring *wiring = cell_view_row(view, r)->wiring;
+    struct query query = {.q = row_of(view, op->in[0], r),
+                          .asked = asked,
+                          .keys = &wiring->inputs[op->op->operands[1]],
+                          .values = &wiring->inputs[op->op->operands[2]],
+                          .out = row_of(view, op->out, r),
+                          .high = -INFINITY};
+    query.end = cell_memory_rows(query.keys);
+    base_assert(query.end == cell_memory_rows(query.values));
+    if (op->n_in > 3) {
+        const float *bounds = row_of(view, op->in[3], r);
+        query.first = CELL_ATTEND_BOUND(bounds[0], query.end);
+        query.end = CELL_ATTEND_BOUND(bounds[1], query.end);
+        query.end = query.end < query.first ? query.first : query.end;
+        query.begin = op->n_in > 4 ? bounds[2] : 0.0f;
+    }
+    query.relative = op->n_in > 4 ? row_of(view, op->in[4], r) : NULL;
+    for (uint32_t k = 0; of->variant != CELL_ATTEND_TANH && k < of->width; k++) {
+        asked[k] = of->v[k] * query.q[k];
+    }
+    return query;
+}
+
+static bool is_same_memory(const struct cell_ref *a, const struct cell_ref *b)
+{
+    return a->kind == CELL_REF_HOST && b->kind == CELL_REF_HOST && a->host == b->host &&
+           a->rows == b->rows && a->stride_bytes == b->stride_bytes;
 }
 
 void cell_attend(const struct cell_view *view, const struct cell_program_op *op)
 {
     uint32_t first;
     uint32_t end;
-    struct query query = {.kernels = view->program->kernels,
-                          .width = op->op->weights[0].cols,
-                          .variant = op->op->variant,
-                          .v = op->op->weights[0].data,
-                          .room = view->space->scratch,
-                          .table = &op->op->weights[1]};
+    struct query queries[CELL_ATTEND_QUERIES];
+    const struct attention of = {.kernels = view->program->kernels,
+                                 .variant = op->op->variant,
+                                 .width = op->op->weights[0].cols,
+                                 .value_width = view->program->values[op->out].shape.width,
+                                 .v = op->op->weights[0].data,
+                                 .table = &op->op->weights[1]};
     cell_view_share(view, view->n_rows, &first, &end);
-    for (uint32_t r = first; r < end; r++) {
-        const struct cell_wiring *wiring = cell_view_row(view, r)->wiring;
-        query.q = (const float *)(const void *)view->space->rows[op->in[0]][r];
-        query.bounds =
-            op->n_in > 3 ? (const float *)(const void *)view->space->rows[op->in[3]][r] : NULL;
-        query.relative =
-            op->n_in > 4 ? (const float *)(const void *)view->space->rows[op->in[4]][r] : NULL;
-        float *out = (float *)(void *)view->space->rows[op->out][r];
-        for (uint32_t k = 0; query.variant != CELL_ATTEND_TANH && k < query.width; k++) {
-            query.room[k] = query.v[k] * query.q[k];
+    for (uint32_t r = first; r < end;) {
+        uint32_t n = 0;
+        while (n < CELL_ATTEND_QUERIES && r < end) {
+            float *asked = view->space->scratch + (size_t)n * of.width;
+            queries[n] = query_of(view, op, &of, r, asked);
+            if (n > 0 && (!is_same_memory(queries[n].keys, queries[0].keys) ||
+                          !is_same_memory(queries[n].values, queries[0].values))) {
+                break;
+            }
+            n++;
+            r++;
         }
-        if (query.variant == CELL_ATTEND_LARGEST) {
-            *out = largest(&query, &wiring->inputs[op->op->operands[1]]);
+        if (of.variant == CELL_ATTEND_LARGEST) {
+            for (uint32_t q = 0; q < n; q++) {
+                find_largest(&of, &queries[q]);
+            }
         } else {
-            attend(&query, &wiring->inputs[op->op->operands[1]],
-                   &wiring->inputs[op->op->operands[2]], view->program->values[op->out].shape.width,
-                   out);
+            attend(&of, queries, n);
         }
     }
 }

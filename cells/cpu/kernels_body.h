@@ -151,6 +151,7 @@ const struct cell_kernels CELL_TABLE = {
     .sums = sums,
     .dots = dots,
     .exp = exp_all,
+    .rises = rises,
     .weigh = weigh,
     .divide = divide_all,
 #    ifndef CELL_SUMS_ALONE

@@ -188,7 +188,7 @@ static size_t kernel_floats(const struct cell_program *program)
         } else if (op->chain != NULL) {
             floats = CELL_POINTWISE_SCRATCH;
         } else if (op->kind == CELL_OP_ATTEND) {
-            floats = op->op->weights[0].cols;
+            floats = (size_t)CELL_ATTEND_QUERIES * op->op->weights[0].cols;
         }
         most = floats > most ? floats : most;
     }

@@ -106,6 +106,46 @@ static inline float simd_fold(const simd_vec sums[1])
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
 
+/* The same of two by four of them: the sums of each step stand side by side. */
+#define CELL_SIMD_FOLDS_PAIRS
+
+static inline __m256 simd_eight__avx512(simd_vec sums)
+{
+    return _mm256_add_ps(_mm512_castps512_ps256(sums), _mm512_extractf32x8_ps(sums, 1));
+}
+
+/* Of two, of four and of eight sums; a's stand first, or where even numbers are. */
+static inline __m256 simd_fours__avx512(__m256 a, __m256 b)
+{
+    return _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
+}
+
+static inline __m256 simd_twos__avx512(__m256 a, __m256 b)
+{
+    return _mm256_add_ps(_mm256_shuffle_ps(a, b, 0x44), _mm256_shuffle_ps(a, b, 0xEE));
+}
+
+static inline __m256 simd_ones__avx512(__m256 a, __m256 b)
+{
+    return _mm256_add_ps(_mm256_shuffle_ps(a, b, 0x88), _mm256_shuffle_ps(a, b, 0xDD));
+}
+
+static inline void simd_fold_pair(const simd_vec first[4], const simd_vec second[4],
+                                  float *out_first, float *out_second)
+{
+    const __m256 a =
+        simd_fours__avx512(simd_eight__avx512(first[0]), simd_eight__avx512(second[0]));
+    const __m256 b =
+        simd_fours__avx512(simd_eight__avx512(first[1]), simd_eight__avx512(second[1]));
+    const __m256 c =
+        simd_fours__avx512(simd_eight__avx512(first[2]), simd_eight__avx512(second[2]));
+    const __m256 d =
+        simd_fours__avx512(simd_eight__avx512(first[3]), simd_eight__avx512(second[3]));
+    const __m256 all = simd_ones__avx512(simd_twos__avx512(a, b), simd_twos__avx512(c, d));
+    _mm_storeu_ps(out_first, _mm256_castps256_ps128(all));
+    _mm_storeu_ps(out_second, _mm256_extractf128_ps(all, 1));
+}
+
 static inline simd_vec simd_set1(float x)
 {
     return _mm512_set1_ps(x);

@@ -1,7 +1,7 @@
 /* Bodies of the kernels of ATTEND; see step.h. Sums over the memory are in the order of
  * cells/cpu/attend.c, which makes one pass: the sums so far are scaled down when a larger score
- * comes. By what, is known of all positions before the pass. No operation is fused, and element i
- * of a score adds to partial sum i mod 16; what is added to it is a sum of its own. */
+ * comes. By what, is known of all positions before the pass. Element i of a score is added to
+ * partial sum i mod 16 by a fused multiply-add; what is added to it is a sum of its own. */
 #ifndef CELLS_CUDA_STEP_ATTEND_H
 #define CELLS_CUDA_STEP_ATTEND_H
 
@@ -13,12 +13,13 @@ CELL_STEP_FN const float *cell_step_memory_row(const struct cell_step_source *so
     return cell_step_floats(source->at + (uint64_t)((int64_t)t * source->stride));
 }
 
-/* Element i of the score's sum. */
-CELL_STEP_FN float cell_step_score_term(const struct cell_step_attend *p, const float *q,
-                                        const float *key, uint32_t i)
+/* The sum with element i of the score's. */
+CELL_STEP_FN float cell_step_add_term(const struct cell_step_attend *p, const float *q,
+                                      const float *key, uint32_t i, float sum)
 {
     const float v = cell_step_floats(p->v)[i];
-    return p->variant == CELL_ATTEND_TANH ? cell_tanh_f32(key[i] + q[i]) * v : v * q[i] * key[i];
+    return p->variant == CELL_ATTEND_TANH ? fmaf(cell_tanh_f32(key[i] + q[i]), v, sum)
+                                          : fmaf(v * q[i], key[i], sum);
 }
 
 /* A row's room: its scores, or what they count; and behind them partial sums, or by what the sums
@@ -57,7 +58,7 @@ CELL_STEP_FN float cell_step_relative(const struct cell_step_attend *p, uint32_t
     const float *row = cell_step_floats(p->table) + (uint64_t)n * p->table_width;
     float sum = 0.0f;
     for (uint32_t i = lane; i < p->table_width; i += CELL_SOFTMAX_LANES) {
-        sum += relative[i] * row[i];
+        sum = fmaf(relative[i], row[i], sum);
     }
     return sum;
 }
@@ -78,7 +79,7 @@ CELL_STEP_FN void cell_step_attend_score(const struct cell_step_attend *p, struc
         const float *key = cell_step_memory_row(keys, t);
         float sum = 0.0f;
         for (uint32_t i = at.lane; i < p->width; i += CELL_SOFTMAX_LANES) {
-            sum += cell_step_score_term(p, q, key, i);
+            sum = cell_step_add_term(p, q, key, i, sum);
         }
         weights.behind[(uint64_t)t * lanes + at.lane] = sum;
     }
@@ -171,12 +172,14 @@ CELL_STEP_FN void cell_step_attend(const struct cell_step_attend *p, struct cell
     }
     const struct cell_step_source *values = cell_step_source_of(&p->batch, p->values, r);
     const struct cell_step_weights weights = cell_step_weights(p, r);
+    cell_step_address row = values->at + (uint64_t)((int64_t)weights.first * values->stride);
     float sum = 0.0f;
     float out = 0.0f;
     for (uint32_t t = weights.first; t < weights.end; t++) {
         const float weight = weights.scores[t];
         sum = sum * weights.behind[t] + weight;
-        out = out * weights.behind[t] + weight * cell_step_memory_row(values, t)[k];
+        out = fmaf(weight, cell_step_floats(row)[k], out * weights.behind[t]);
+        row += (uint64_t)values->stride;
     }
     cell_step_f32(p->out, r)[k] = weights.first >= weights.end ? 0.0f : cell_nan_f32(out / sum);
 }

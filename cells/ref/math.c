@@ -127,7 +127,8 @@ float cell_dot_f32__scalar(uint32_t n, const float *a, const float *b)
 {
     float lanes[CELL_SOFTMAX_LANES] = {0};
     for (uint32_t i = 0; i < n; i++) {
-        lanes[i % CELL_SOFTMAX_LANES] += a[i] * b[i];
+        float *lane = &lanes[i % CELL_SOFTMAX_LANES];
+        *lane = fmaf(a[i], b[i], *lane);
     }
     return cell_fold_f32__scalar(lanes);
 }
@@ -135,7 +136,7 @@ float cell_dot_f32__scalar(uint32_t n, const float *a, const float *b)
 void cell_add_scaled_f32__scalar(uint32_t n, float factor, const float *in, float *out)
 {
     for (uint32_t i = 0; i < n; i++) {
-        out[i] += factor * in[i];
+        out[i] = fmaf(factor, in[i], out[i]);
     }
 }
 

@@ -363,27 +363,42 @@ static void sums(uint32_t groups, uint32_t n, const float *in, float *out)
     }
 }
 
-static void dots(uint32_t n, const float *a, const struct cell_some_rows *b, float *out)
+static void dots(const struct cell_dots *dots)
 {
-    for (uint32_t t = 0; t < b->n; t++) {
-        out[t] = cell_dot_f32__scalar(n, a, cell_some_row(b, t));
+    for (uint32_t q = 0; q < dots->n_queries; q++) {
+        for (uint32_t t = 0; t < dots->b.n; t++) {
+            dots->out[q][t] =
+                cell_dot_f32__scalar(dots->width, dots->a[q], cell_some_row(&dots->b, t));
+        }
     }
 }
 
-static void exp_all(uint32_t n, const float *in, float *out)
+static void exp_all(uint32_t n, const float *in, float less, float *out)
 {
     for (uint32_t k = 0; k < n; k++) {
-        out[k] = cell_exp_f32__scalar(in[k]);
+        out[k] = cell_exp_f32__scalar(in[k] - less);
     }
+}
+
+static bool rises(uint32_t n, const float *in, float high)
+{
+    bool all = true;
+    for (uint32_t k = 0; k < n; k++) {
+        all = all && in[k] <= high;
+    }
+    return !all;
 }
 
 static void weigh(const struct cell_weighing *w)
 {
-    for (uint32_t t = 0; t < w->rows.n; t++) {
-        for (uint32_t k = 0; k < w->width && (w->scaled >> t & 1) != 0; k++) {
-            w->out[k] *= w->scales[t];
+    for (uint32_t q = 0; q < w->n_queries; q++) {
+        for (uint32_t t = 0; t < w->rows.n; t++) {
+            for (uint32_t k = 0; k < w->width && (w->scaled[q] >> t & 1) != 0; k++) {
+                w->out[q][k] *= w->scales[q][t];
+            }
+            cell_add_scaled_f32__scalar(w->width, w->weights[q][t], cell_some_row(&w->rows, t),
+                                        w->out[q]);
         }
-        cell_add_scaled_f32__scalar(w->width, w->weights[t], cell_some_row(&w->rows, t), w->out);
     }
 }
 
@@ -406,6 +421,7 @@ const struct cell_kernels cell_kernels__scalar = {
     .sums = sums,
     .dots = dots,
     .exp = exp_all,
+    .rises = rises,
     .weigh = weigh,
     .divide = cell_divide_f32__scalar,
     .filter = cell_filter__scalar,
