@@ -138,7 +138,7 @@ enum base_status cell__join_steps(struct cell__import *im, struct cell__node *no
 /* ---- Pad ---------------------------------------------------------------------------------- */
 
 /* Steps beside one end, in the order in which a step beyond it reads them: all of the first, or
- * last, or those that lie mirrored around it. */
+ * last, those that lie mirrored around it, or those at the other end. */
 static enum base_status edge_of(struct cell__import *im, const struct cell__axis *axis,
                                 bool is_behind, uint32_t n, enum cell__edges edges, uint32_t *row)
 {
@@ -148,6 +148,9 @@ static enum base_status edge_of(struct cell__import *im, const struct cell__axis
         int64_t at[CELL_WINDOW_MAX] = {0};
         BASE_TRY(cell__row_at(im, is_behind ? CELL__ROW_LAST : CELL__ROW_FIRST, *row, row));
         return cell__row_elements(im, *row, &place, at, n, row);
+    }
+    if (edges == CELL__EDGES_WRAPPED) {
+        return cell__row_some_steps(im, axis, is_behind ? 0 : -(int64_t)n, n, row);
     }
     place = (struct cell__place){1, n, width};
     BASE_TRY(cell__row_some_steps(im, axis, is_behind ? -1 - (int64_t)n : 1, n, row));

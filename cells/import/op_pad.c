@@ -1,8 +1,8 @@
 /* Pad. Along the steps of a sequence, with zeros: a copy that begins before the first step; what a
  * convolution reads of it, it reads of the sequence itself (cell__row_window()). With what its
- * edges say: these steps, the sequence and those behind it, joined. Along another axis: a row with
- * zeros in it, or with what its edges say. Less than no zeros leave elements out: (1, -1) is each
- * step's predecessor. */
+ * edges say, or the other end: these steps, the sequence and those behind it, joined. Along another
+ * axis: a row with zeros in it, or with what its edges say. Less than no zeros leave elements out:
+ * (1, -1) is each step's predecessor. */
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 
@@ -28,11 +28,20 @@ static enum base_status read_edges(struct cell__import *im, const struct cell__n
     const Onnx__AttributeProto *mode = cell__attr(node, "mode");
     float value = 0.0f;
     *out = CELL__EDGES_ZERO;
+    static const struct {
+        const char *mode;
+        enum cell__edges edges;
+    } modes[] = {{"edge", CELL__EDGES_REPEATED},
+                 {"reflect", CELL__EDGES_REFLECTED},
+                 {"wrap", CELL__EDGES_WRAPPED}};
     if (mode != NULL && !cell__is_text(mode->s, "constant")) {
-        *out = cell__is_text(mode->s, "edge") ? CELL__EDGES_REPEATED : CELL__EDGES_REFLECTED;
-        return *out == CELL__EDGES_REPEATED || cell__is_text(mode->s, "reflect")
-                   ? BASE_OK
-                   : cell__refuse(im, "of another mode than constant, edge and reflect");
+        for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+            if (cell__is_text(mode->s, modes[i].mode)) {
+                *out = modes[i].edges;
+                return BASE_OK;
+            }
+        }
+        return cell__refuse(im, "of another mode than constant, edge, reflect and wrap");
     }
     BASE_TRY(cell__attr_float(im, node, "value", 0.0f, &value));
     if (im->opset >= INPUTS_OPSET && cell__has_input(node, IN_VALUE)) {
@@ -96,6 +105,7 @@ enum base_status cell__infer_pad(struct cell__import *im, struct cell__node *nod
     }
     BASE_TRY(read_padding(im, node, &padding));
     struct cell__shape out = x->shape;
+    const bool goes_round = padding.edges == CELL__EDGES_WRAPPED;
     for (uint32_t k = 0; k < out.rank; k++) {
         const struct cell__axis steps = out.axes[k];
         const int64_t more = padding.axes[k].before + padding.axes[k].behind;
@@ -103,6 +113,12 @@ enum base_status cell__infer_pad(struct cell__import *im, struct cell__node *nod
         if (padding.edges == CELL__EDGES_REFLECTED && size >= 0 &&
             (padding.axes[k].before >= size || padding.axes[k].behind >= size)) {
             return cell__invalid(im, "reflects %lld and %lld of %lld elements",
+                                 (long long)padding.axes[k].before,
+                                 (long long)padding.axes[k].behind, (long long)size);
+        }
+        if (goes_round && size >= 0 &&
+            (padding.axes[k].before > size || padding.axes[k].behind > size)) {
+            return cell__invalid(im, "goes round %lld and %lld of %lld elements",
                                  (long long)padding.axes[k].before,
                                  (long long)padding.axes[k].behind, (long long)size);
         }

@@ -40,7 +40,11 @@ static int64_t find_inside(const struct cell__plane *plane, int64_t at, enum cel
     const int64_t last = (int64_t)plane->height - 1;
     const int64_t end = at < 0 ? 0 : last; // beyond which it stands
     const bool is_inside = at >= 0 && at <= last;
-    const int64_t inside = is_inside ? at : edges == CELL__EDGES_REFLECTED ? 2 * end - at : end;
+    const int64_t round = at < 0 ? at + plane->height : at - plane->height;
+    const int64_t inside = is_inside                        ? at
+                           : edges == CELL__EDGES_REFLECTED ? 2 * end - at
+                           : edges == CELL__EDGES_WRAPPED   ? round
+                                                            : end;
     base_assert(inside >= 0 && inside <= last);
     return inside;
 }
@@ -100,6 +104,9 @@ enum base_status cell__plane_pad(struct cell__import *im, int64_t before, int64_
     }
     if (edges == CELL__EDGES_REFLECTED && (before >= plane->height || behind >= plane->height)) {
         return cell__invalid(im, "reflects more rows than there are");
+    }
+    if (edges == CELL__EDGES_WRAPPED && (before > plane->height || behind > plane->height)) {
+        return cell__invalid(im, "goes round more rows than there are");
     }
     if (edges != CELL__EDGES_ZERO && before + behind > SLICES_MAX) {
         return take_rows(im, before, behind, edges, plane);

@@ -229,6 +229,75 @@ enum base_status cell__infer_mod(struct cell__import *im, struct cell__node *nod
     return BASE_OK;
 }
 
+/* a - a % n, of inputs a and n: a number of steps cut to a multiple. */
+static enum base_status infer_multiple(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__tensor *n = &cell__input(im, node, 1)->tensor;
+    struct cell__tensor parts;
+    struct cell__tensor out;
+    BASE_TRY(cell__fold_binary(im, '/', &cell__input(im, node, 0)->tensor, n, &parts));
+    BASE_TRY(cell__fold_binary(im, '*', &parts, n, &out));
+    cell__set_const(im, node, 0, &out);
+    return BASE_OK;
+}
+
+static const struct cell__operator multiple = {"Sub", 2, 2, 1, " ", infer_multiple, NULL, ""};
+
+/* One integer that shapes make. */
+static bool read_size(const struct cell__import *im, uint32_t v, struct cell__sym *out)
+{
+    const struct cell__value *value = v == CELL__NONE ? NULL : &im->values[v];
+    if (value == NULL || value->kind != CELL__CONST || value->tensor.count != 1 ||
+        (value->dtype != CELL__I64 && value->dtype != CELL__I32)) {
+        return false;
+    }
+    *out = cell__tensor_sym(&value->tensor, 0);
+    return true;
+}
+
+/* The Mod of a node that takes its result from something else, or NULL: Sub(a, Mod(..)), or Add(a,
+ * Mul(-1, Mod(..))) as PyTorch's newer exporter has it. *a: which input is a. */
+static const struct cell__node *rest_of(const struct cell__import *im,
+                                        const struct cell__node *node, uint32_t *a)
+{
+    *a = 0;
+    if (node->op != NULL && strcmp(node->op->name, "Sub") == 0) {
+        return cell__made_by(im, node, 1, "Mod");
+    }
+    for (uint32_t i = 0; node->op != NULL && strcmp(node->op->name, "Add") == 0 && i < 2; i++) {
+        const struct cell__node *mul = cell__made_by(im, node, i, "Mul");
+        for (uint32_t k = 0; mul != NULL && mul->n_inputs == 2 && k < 2; k++) {
+            struct cell__sym sign;
+            const struct cell__node *mod = cell__made_by(im, mul, k, "Mod");
+            if (mod != NULL && read_size(im, mul->inputs[1 - k], &sign) &&
+                cell__sym_is_number(&sign) && sign.add == -1) {
+                *a = 1 - i;
+                return mod;
+            }
+        }
+    }
+    return NULL;
+}
+
+void cell__replace_rest(struct cell__import *im, struct cell__node *node)
+{
+    struct cell__sym a;
+    struct cell__sym of;
+    struct cell__sym n;
+    uint32_t first = 0;
+    const struct cell__node *mod = rest_of(im, node, &first);
+    const Onnx__AttributeProto *fmod = mod == NULL ? NULL : cell__attr(mod, "fmod");
+    if (mod != NULL && node->n_inputs == 2 && mod->n_inputs == 2 &&
+        im->values[mod->outputs[0]].kind == CELL__POISON && (fmod == NULL || fmod->i == 0) &&
+        read_size(im, node->inputs[first], &a) && read_size(im, mod->inputs[0], &of) &&
+        read_size(im, mod->inputs[1], &n) && cell__sym_is_number(&n) && n.add > 0 &&
+        cell__sym_equal(im, &a, &of) == 1) {
+        node->op = &multiple;
+        node->inputs[0] = node->inputs[first];
+        node->inputs[1] = mod->inputs[1];
+    }
+}
+
 /* ---- Equal, Where, Range ------------------------------------------------------------------ */
 
 static enum base_status all_const(struct cell__import *im, const struct cell__node *node)

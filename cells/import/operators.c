@@ -168,7 +168,8 @@ static const struct cell__operator operators[] = {
      "of ids, along the last axis; constant depth and values"},
     {"Or", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "bool, inside a row"},
     {"Pad", 1, 4, 1, " mode pads value ", cell__infer_pad, cell__lower_pad,
-     "with zeros, of which there may be less than none (elements are left out), edge and reflect; "
+     "with zeros, of which there may be less than none (elements are left out), edge, reflect and "
+     "wrap; "
      "along the steps of a sequence not beside sequence_lens"},
     {"Pow", 2, 2, 1, " ", cell__infer_pow, cell__lower_pow,
      "float32, within 2e-7 + 1e-8 |ln| of the result; a constant exponent may be an integer"},

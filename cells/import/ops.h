@@ -50,6 +50,8 @@ cell__op_fn cell__infer_binary, cell__lower_binary;
 cell__op_fn cell__infer_unary, cell__lower_unary;
 cell__op_fn cell__infer_softmax, cell__lower_softmax, cell__infer_softplus, cell__lower_softplus;
 cell__op_fn cell__infer_select, cell__lower_select; /* Where */
+/* Where a node is a size less what is left of it beside a multiple, it is that multiple: a, n. */
+void cell__replace_rest(struct cell__import *im, struct cell__node *node);
 /* The shape of all inputs together, of which one at least is no constant; their rows, each as wide
  * as output 0, or of width 1. */
 enum base_status cell__join_shapes(struct cell__import *im, const struct cell__node *node,
@@ -359,9 +361,14 @@ struct cell__plane {
     uint32_t row, height, width;
 };
 
-/* How rows beyond the ends read: as zeros, as the first and the last one, or as those that stand as
- * far inside of these, of which there must be enough. */
-enum cell__edges { CELL__EDGES_ZERO, CELL__EDGES_REPEATED, CELL__EDGES_REFLECTED };
+/* How rows beyond the ends read: as zeros, as the first and the last one, as those that stand as
+ * far inside of these, or as those at the other end; of the last two there must be enough. */
+enum cell__edges {
+    CELL__EDGES_ZERO,
+    CELL__EDGES_REPEATED,
+    CELL__EDGES_REFLECTED,
+    CELL__EDGES_WRAPPED
+};
 
 /* joined.c: steps before the first one and behind the last one of the axis, as the edges say (which
  * are not ZERO); those of the axis `left` are made of both and of the row's own. */

@@ -215,8 +215,9 @@ START_TEST(test_reflections_ask_for_steps)
     const struct cell_source given = {.kind = CELL_SOURCE_INPUT};
     const struct cell_join_part parts[] = {
         {edge, .count = 2}, {given, .count = 0}, {edge, .count = 3}};
-    static const char *const modes[] = {"reflect", "edge"};
-    for (uint32_t i = 0; i < 2; i++) {
+    static const char *const modes[] = {"reflect", "edge", "wrap"};
+    static const uint32_t wanted[] = {4, 1, 3};
+    for (uint32_t i = 0; i < 3; i++) {
         struct built built;
         uint32_t least[CELL_SEQUENCES_MAX];
         begin();
@@ -225,7 +226,7 @@ START_TEST(test_reflections_ask_for_steps)
         load_built(&builder, &built);
         expect_join(built.model, 3, parts);
         cell_model_steps_min(built.model, least);
-        ck_assert_uint_eq(least[0], i == 0 ? 4 : 1);
+        ck_assert_uint_eq(least[0], wanted[i]);
         free_built(&builder, &built);
     }
     for (int64_t steps = 3; steps < 5; steps++) {
@@ -238,6 +239,13 @@ START_TEST(test_reflections_ask_for_steps)
             expect_accepted(&builder);
         }
     }
+    begin_with(3);
+    pad("wrap", 0, 4);
+    refuse(BASE_INVALID_ARGUMENT, "Pad (node \"y\", opset 17): goes round 0 and 4 of 3");
+    begin_with(3);
+    pad("wrap", 3, 0);
+    end();
+    expect_accepted(&builder);
 }
 END_TEST
 

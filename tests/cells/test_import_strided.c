@@ -393,8 +393,8 @@ START_TEST(test_padding_of_another_kind_is_refused)
     window_begin(-1);
     onnx_constant(&window_builder, "pads", onnx_ints(&window_builder, 1, 6, behind));
     onnx_set_string(&window_builder, onnx_node(&window_builder, "Pad", "x pads", "y"), "mode",
-                    "wrap");
-    window_refuse(BASE_UNIMPLEMENTED, "of another mode than constant, edge and reflect");
+                    "symmetric");
+    window_refuse(BASE_UNIMPLEMENTED, "of another mode than constant, edge, reflect and wrap");
 }
 END_TEST
 

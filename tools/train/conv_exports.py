@@ -404,6 +404,21 @@ class Reflected(nn.Module):
         return self.lstm(torch.cat([ends[0], x + x.flip(2), ends[1]], 2))[0]
 
 
+class Circular(nn.Module):
+    """a convolution that goes round from the last step to the first, as Autoformer's and Informer's do, features likewise; an LSTM"""
+
+    kind, outputs, least = "features", {"y": TIMED}, 2
+
+    def __init__(self):
+        super().__init__()
+        self.round = nn.Conv1d(INPUT, HIDDEN, 5, padding=2, padding_mode="circular", bias=False)
+        self.lstm = nn.LSTM(HIDDEN + 3, HIDDEN, batch_first=True)
+
+    def forward(self, x):
+        y = self.round(x.transpose(1, 2)).transpose(1, 2)
+        return self.lstm(nn.functional.pad(y, (1, 2), mode="circular"))[0]
+
+
 class Frames(nn.Module):
     """features of two steps as one, without a last one that is left over; an LSTM"""
 
@@ -508,6 +523,7 @@ MODULES = {
     "conv_behind": Behind,
     "conv_between": Between,
     "conv_causal": Causal,
+    "conv_circular": Circular,
     "conv_change": Change,
     "conv_cumulative": Cumulative,
     "conv_cut": Cut,

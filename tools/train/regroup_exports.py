@@ -174,6 +174,24 @@ class Sentences(nn.Module):
         return self.sentences(functional.relu(y).reshape(-1, 3, HIDDEN))[0]
 
 
+class Pyramid(nn.Module):
+    """a listener's pyramid (Chan et al. 2016): two steps as one, without one that is left over (`% 2`)"""
+
+    inputs, outputs, shapes = {"x": TIMED}, {"y": {0: "batch", 1: "half"}}, [(1, 2), (2, 5), (3, 8)]
+
+    def __init__(self):
+        super().__init__()
+        self.fine, self.coarse = (
+            nn.GRU(width, HIDDEN // 2, bidirectional=True, batch_first=True) for width in (INPUT, 2 * HIDDEN)
+        )
+
+    def forward(self, x):
+        h = self.fine(x)[0]
+        steps = h.size(1) - h.size(1) % 2
+        h = h[:, :steps].contiguous().view(h.size(0), steps // 2, 2 * HIDDEN)
+        return self.coarse(h)[0]
+
+
 MODULES = {
     "regroup_lstnet": LSTNet,
     "regroup_means": Means,
@@ -181,6 +199,7 @@ MODULES = {
     "regroup_patches": Patches,
     "regroup_phases": Phases,
     "regroup_pixels": Pixels,
+    "regroup_pyramid": Pyramid,
     "regroup_repeated": Repeated,
     "regroup_samples": Samples,
     "regroup_sentences": Sentences,
