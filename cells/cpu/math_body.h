@@ -455,11 +455,16 @@ static void sums(uint32_t groups, uint32_t n, const float *in, float *out)
 #        define DOTS_ALONE ((uint32_t)4)
 #        define DOTS_MOST  ((size_t)4)
 
+/* What goes side by side. */
+struct dots_side {
+    const float *a[DOTS_MOST], *b[DOTS_MOST];
+    size_t width;
+};
+
 /* Adds CELL_SOFTMAX_LANES terms of `queries` by `rows`, constants, from term i on; is_rest: those
  * that are left. */
 CELL_INLINE void dots_add(const size_t queries, const size_t rows, const bool is_rest,
-                          const struct cell_dots *dots, const float *const a[],
-                          const float *const b[], size_t i, simd_vec sums[])
+                          const struct dots_side *side, size_t i, simd_vec sums[])
 {
     enum { VECTORS = CELL_SOFTMAX_LANES / CELL_SIMD_LANES };
     CELL_UNROLL
@@ -468,11 +473,12 @@ CELL_INLINE void dots_add(const size_t queries, const size_t rows, const bool is
         simd_vec x[DOTS_MOST];
         CELL_UNROLL
         for (size_t k = 0; k < queries; k++) {
-            x[k] = is_rest ? load_rest(a[k], i, dots->width, v) : simd_load(a[k] + at);
+            x[k] = is_rest ? load_rest(side->a[k], i, side->width, v) : simd_load(side->a[k] + at);
         }
         CELL_UNROLL
         for (size_t r = 0; r < rows; r++) {
-            const simd_vec y = is_rest ? load_rest(b[r], i, dots->width, v) : simd_load(b[r] + at);
+            const simd_vec y =
+                is_rest ? load_rest(side->b[r], i, side->width, v) : simd_load(side->b[r] + at);
             CELL_UNROLL
             for (size_t k = 0; k < queries; k++) {
                 const size_t sum = (k * rows + r) * VECTORS + v;
@@ -488,26 +494,25 @@ CELL_INLINE void dots_of(const size_t queries, const size_t rows, const struct c
 {
     enum { VECTORS = CELL_SOFTMAX_LANES / CELL_SIMD_LANES };
     simd_vec sums[DOTS_MOST * DOTS_MOST * VECTORS];
-    const float *a[DOTS_MOST];
-    const float *b[DOTS_MOST];
+    struct dots_side side = {.width = dots->width};
     size_t i = 0;
     CELL_UNROLL
     for (size_t k = 0; k < queries; k++) {
-        a[k] = dots->a[q + k];
+        side.a[k] = dots->a[q + k];
     }
     CELL_UNROLL
     for (size_t r = 0; r < rows; r++) {
-        b[r] = cell_some_row(&dots->b, t + (uint32_t)r);
+        side.b[r] = cell_some_row(&dots->b, t + (uint32_t)r);
     }
     CELL_UNROLL
     for (size_t k = 0; k < queries * rows * VECTORS; k++) {
         sums[k] = simd_set1(0.0f);
     }
     for (; i + CELL_SOFTMAX_LANES <= dots->width; i += CELL_SOFTMAX_LANES) {
-        dots_add(queries, rows, false, dots, a, b, i, sums);
+        dots_add(queries, rows, false, &side, i, sums);
     }
     if (i < dots->width) {
-        dots_add(queries, rows, true, dots, a, b, i, sums);
+        dots_add(queries, rows, true, &side, i, sums);
     }
 #        ifdef CELL_SIMD_FOLDS_PAIRS
     if (rows == 4 && queries % 2 == 0) {
@@ -592,6 +597,22 @@ static bool rises(uint32_t n, const float *in, float high)
 #        define WEIGH_QUERIES ((uint32_t)(CELL_SIMD_LANES == CELL_SOFTMAX_LANES ? 4 : 2))
 #        define WEIGH_VECTORS ((size_t)4)
 
+/* The sums so far, before row t is added. */
+CELL_INLINE void weigh_scale(const size_t queries, const size_t count,
+                             const struct cell_weighing *w, uint32_t q, uint32_t t,
+                             simd_vec (*sums)[WEIGH_VECTORS])
+{
+    CELL_UNROLL
+    for (size_t k = 0; k < queries; k++) {
+        const bool is_scaled = (w->scaled[q + k] >> t & 1) != 0;
+        const simd_vec scale = simd_set1(is_scaled ? w->scales[q + k][t] : 1.0f);
+        CELL_UNROLL
+        for (size_t v = 0; v < count; v++) {
+            sums[k][v] = simd_mul(sums[k][v], scale);
+        }
+    }
+}
+
 /* Of `queries` by `count` vectors, constants, from element `first` on; is_part: of the last of the
  * row. */
 CELL_INLINE void weigh_vectors(const size_t queries, const size_t count, const bool is_part,
@@ -618,15 +639,7 @@ CELL_INLINE void weigh_vectors(const size_t queries, const size_t count, const b
             x[v] = is_part ? simd_load_part(in, left) : simd_load(in);
         }
         if ((scaled >> t & 1) != 0) {
-            CELL_UNROLL
-            for (size_t k = 0; k < queries; k++) {
-                const bool is_scaled = (w->scaled[q + k] >> t & 1) != 0;
-                const simd_vec scale = simd_set1(is_scaled ? w->scales[q + k][t] : 1.0f);
-                CELL_UNROLL
-                for (size_t v = 0; v < count; v++) {
-                    sums[k][v] = simd_mul(sums[k][v], scale);
-                }
-            }
+            weigh_scale(queries, count, w, q, t, sums);
         }
         CELL_UNROLL
         for (size_t k = 0; k < queries; k++) {

@@ -91,6 +91,7 @@ static bool read_cut(const struct cell__import *im, const struct cell__node *nod
 {
     const struct cell__value *in = &im->values[node->inputs[0]];
     struct cell__sym bounds[2];
+    *cut = (struct cut){.axis = 0};
     if (in->kind != CELL__CONST || in->dtype != CELL__F32 ||
         !read_slice(im, node, in->tensor.rank, bounds, &cut->axis)) {
         return false;

@@ -129,12 +129,11 @@ static enum base_status find_items(struct walk *walk, uint32_t row)
         return cell__no_memory(walk->im);
     }
     walk->n = 0;
-    for (uint32_t r = 0; r <= row; r++) {
-        for (uint32_t turned = 0; turned < 2; turned++) {
-            if ((asked[r] >> turned & 1) != 0) {
-                BASE_TRY(item_of(walk, r, turned != 0, numbers, &walk->items[walk->n]));
-                numbers[2 * (size_t)r + turned] = walk->n++;
-            }
+    for (size_t k = 0; k < 2 * ((size_t)row + 1); k++) { // of each row, then of it turned
+        const uint32_t r = (uint32_t)(k / 2);
+        if ((asked[r] >> k % 2 & 1) != 0) {
+            BASE_TRY(item_of(walk, r, k % 2 != 0, numbers, &walk->items[walk->n]));
+            numbers[k] = walk->n++;
         }
     }
     return BASE_OK;

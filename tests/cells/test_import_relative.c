@@ -85,56 +85,107 @@ static void distance(struct of_distance *out)
     }
 }
 
+static double absolute(double x, double c)
+{
+    (void)c;
+    return fabs(x);
+}
+
+static double negative(double x, double c)
+{
+    (void)c;
+    return -x;
+}
+
+static double within(double x, double c)
+{
+    return larger(smaller(x, c), -c);
+}
+
+static double product(double x, double c)
+{
+    return x * c;
+}
+
+static double if_above(double x, double c)
+{
+    return x > c ? x : 0.0;
+}
+
+static void write_abs(const char *x, const char *c, const char *less, char *out)
+{
+    (void)c, (void)less;
+    (void)node("Abs", x, "", "", out);
+}
+
+static void write_neg(const char *x, const char *c, const char *less, char *out)
+{
+    (void)c, (void)less;
+    (void)node("Neg", x, "", "", out);
+}
+
+static void write_min(const char *x, const char *c, const char *less, char *out)
+{
+    (void)less;
+    (void)node("Min", x, c, "", out);
+}
+
+static void write_max(const char *x, const char *c, const char *less, char *out)
+{
+    (void)less;
+    (void)node("Max", c, x, "", out);
+}
+
+static void write_clip(const char *x, const char *c, const char *less, char *out)
+{
+    (void)node("Clip", x, less, c, out);
+}
+
+static void write_mul(const char *x, const char *c, const char *less, char *out)
+{
+    (void)less;
+    (void)node("Mul", x, c, "", out);
+}
+
+/* The condition as 0 and 1. */
+static void write_above(const char *x, const char *c, const char *less, char *out)
+{
+    char condition[NAME];
+    (void)less;
+    (void)node("Greater", x, c, "", condition);
+    cast(condition, INT64, condition);
+    (void)node("Mul", condition, x, "", out);
+}
+
+static void write_where(const char *x, const char *c, const char *less, char *out)
+{
+    char condition[NAME];
+    (void)less;
+    (void)node("Less", x, c, "", condition);
+    (void)node("Where", condition, x, c, out);
+}
+
+/* What makes of integer x and number c another integer. */
+static const struct {
+    void (*write)(const char *x, const char *c, const char *less, char *out); /* less: -c */
+    double (*of)(double x, double c);
+} integers[] = {{write_abs, absolute},   {write_neg, negative}, {write_min, smaller},
+                {write_max, larger},     {write_clip, within},  {write_mul, product},
+                {write_above, if_above}, {write_where, smaller}};
+
 /* Of an integer of distances another one. */
 static void next_integer(struct of_distance *x)
 {
     const int64_t by = 1 + (int64_t)draw(6);
-    const uint32_t way = draw(8);
+    const uint32_t way = draw(sizeof(integers) / sizeof(integers[0]));
+    const struct of_distance before = *x;
     char constant[NAME];
-    char other[NAME];
-    struct of_distance before = *x;
+    char less[NAME];
     integer(by, constant);
-    switch (way) {
-    case 0:
-        (void)node("Abs", before.name, "", "", x->name);
-        break;
-    case 1:
-        (void)node("Neg", before.name, "", "", x->name);
-        break;
-    case 2:
-        (void)node("Min", before.name, constant, "", x->name);
-        break;
-    case 3:
-        (void)node("Max", constant, before.name, "", x->name);
-        break;
-    case 4:
-        integer(-by, other);
-        (void)node("Clip", before.name, other, constant, x->name);
-        break;
-    case 5:
-        (void)node("Mul", before.name, constant, "", x->name);
-        break;
-    case 6: // the number, where it is above the constant, as 0 and 1
-        (void)node("Greater", before.name, constant, "", other);
-        cast(other, INT64, other);
-        (void)node("Mul", other, before.name, "", x->name);
-        break;
-    default:
-        (void)node("Less", before.name, constant, "", other);
-        (void)node("Where", other, before.name, constant, x->name);
-        break;
-    }
+    integer(-by, less);
+    integers[way].write(before.name, constant, less, x->name);
     for (uint32_t i = 0; i < ALL; i++) {
-        const double at = before.at[i];
-        const double c = (double)by;
-        x->at[i] = way == 0   ? fabs(at)
-                   : way == 1 ? -at
-                   : way == 2 ? smaller(at, c)
-                   : way == 3 ? larger(at, c)
-                   : way == 4 ? larger(smaller(at, c), -c)
-                   : way == 5 ? at * c
-                   : way == 6 ? (at > c ? at : 0.0)
-                              : smaller(at, c);
+        x->at[i] = integers[way].of(before.at[i], (double)by);
     }
 }
 
