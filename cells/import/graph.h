@@ -249,7 +249,8 @@ struct cell__import {
     int64_t opset;
     size_t weights_bytes;                        /* of the file, without those in files beside it */
     size_t transform_bytes;                      /* of matrices of STFTs, likewise */
-    size_t relative_bytes;                       /* of tables of relative positions */
+    size_t relative_bytes;                       /* of tables of relative positions, */
+    uint64_t relative_terms;                     /* and operations that have made them */
     const struct cell__relative_kept *relatives; /* which are there (relative.c) */
     size_t n_quantised; /* elements of 8 bits, for whose floats the arena has been given room */
 

@@ -19,10 +19,14 @@ static const int32_t shifts[] = {0, 1, 6, 67};
 
 enum { SHIFTS = sizeof(shifts) / sizeof(shifts[0]), COMPARED_ALL = 96, COMPARED_EACH = 61 };
 
-/* Of a table: floats, and multiplications that make it. Of all tables of a model: bytes. */
+/* Of a table: floats, and operations that make it; of all tables of a model: bytes, and these. */
 #define TABLE_MAX     (4u << 20)
 #define TERMS_MAX     (1ull << 30)
 #define ALL_BYTES_MAX (512u << 20)
+#define ALL_TERMS_MAX (1ull << 35)
+
+/* A step to which no table reaches, still exact as a float. */
+#define FAR_STEP (1 << 20)
 
 /* Who has been asked for before. */
 struct cell__relative_kept {
@@ -347,8 +351,8 @@ static enum base_status take_distance(const struct walk *walk, int32_t d, int32_
     return BASE_OK;
 }
 
-/* How many steps are computed: so that neither the table nor what is summed up for it is large. */
-static int32_t steps_of(const struct walk *walk)
+/* Operations of one pair. */
+static uint64_t terms_of(const struct walk *walk)
 {
     uint64_t terms = 1;
     for (uint32_t i = 0; i < walk->n; i++) {
@@ -356,6 +360,13 @@ static int32_t steps_of(const struct walk *walk)
         const bool is_linear = row->kind == CELL__ROW_OP && row->op.kind == CELL_OP_LINEAR;
         terms += (uint64_t)row->value.width * (is_linear ? row->op.weights[0].rows : 1);
     }
+    return terms;
+}
+
+/* How many steps are computed: so that neither the table nor what is summed up for it is large. */
+static int32_t steps_of(const struct walk *walk)
+{
+    const uint64_t terms = terms_of(walk);
     const uint32_t width = walk->im->rows[walk->items[walk->n - 1].row].value.width;
     const uint64_t by_terms = TERMS_MAX / terms / 2;
     const uint64_t by_width = TABLE_MAX / width / 2;
@@ -382,6 +393,23 @@ static void shorten(struct cell__relative *relative)
             relative->last = d;
         }
     }
+}
+
+/* Where no table ends: whether steps that are far say the same. */
+static enum base_status check_far(const struct walk *walk, const struct cell__relative *relative)
+{
+    const int32_t at[] = {relative->first, 0, relative->last};
+    const float *value = walk->items[walk->n - 1].value;
+    for (uint32_t i = 0; i < 3; i++) {
+        if (!compute(walk, FAR_STEP, FAR_STEP + at[i]) ||
+            !are_equal(value, cell__relative_at(relative, at[i]), relative->width)) {
+            return cell__refuse(walk->im,
+                                "a number for each pair of steps that is another one %d "
+                                "steps further on",
+                                FAR_STEP);
+        }
+    }
+    return BASE_OK;
 }
 
 /* The table that is kept: a copy, for which and for what is made of it there is room. */
@@ -424,6 +452,7 @@ static enum base_status fill(const struct walk *walk, int32_t most, float *room,
     out->rows = middle - (size_t)(steps - 1) * width;
     if (steps == most) {
         shorten(out);
+        BASE_TRY(check_far(walk, out));
     }
     return keep(walk->im, out);
 }
@@ -437,6 +466,12 @@ static enum base_status compute_all(struct cell__import *im, uint32_t row, uint3
     if (most < 2) {
         return cell__refuse(im, "relative positions of more than %u elements", TABLE_MAX / 4);
     }
+    const uint64_t terms = terms_of(&walk) * 2 * (uint64_t)most;
+    if (terms > ALL_TERMS_MAX - im->relative_terms) {
+        return cell__refuse(im, "relative positions that take more than %llu operations to compute",
+                            ALL_TERMS_MAX);
+    }
+    im->relative_terms += terms;
     for (uint32_t i = 0; i < walk.n; i++) {
         if (im->rows[walk.items[i].row].kind == CELL__ROW_CONST) {
             compute_constant(&walk, &walk.items[i]);

@@ -630,6 +630,7 @@ START_TEST(test_what_follows_from_more_than_the_distance)
         {"Add", "keys_float queries_float", "that is no attention"},
         {"Log", "far_float", "that is infinite, or none"},
         {"Sqrt", "d_float", "follows from more than how far apart"}, // no number
+        {"Relu", "later", "that is another one"}, // of steps that no table reaches
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         numbers = util_random(12);
@@ -642,6 +643,12 @@ START_TEST(test_what_follows_from_more_than_the_distance)
             (void)snprintf(name, sizeof(name), "%s_float", casts[k]);
             onnx_set_int(&builder, onnx_node(&builder, "Cast", casts[k], name), "to", FLOAT);
         }
+        char inputs[2 * NAME];
+        char many[NAME];
+        number(100000.0f, many);
+        onnx_node(&builder, "Min", "keys_float queries_float", "earlier");
+        (void)snprintf(inputs, sizeof(inputs), "earlier %s", many);
+        onnx_node(&builder, "Sub", inputs, "later");
         onnx_node(&builder, cases[i].op, cases[i].inputs, "bias");
         onnx_node(&builder, "Tanh", "bias", "bounded");
         onnx_node(&builder, "Add", i == 1 ? "scores bounded" : "scores bias", "all");
