@@ -102,7 +102,6 @@ CELLS_SRCS = \
   cells/import/behind.c \
   cells/import/build.c \
   cells/import/einsum.c \
-  cells/import/scatter.c \
   cells/import/external.c \
   cells/import/feed_back.c \
   cells/import/fold.c \
@@ -173,6 +172,8 @@ CELLS_SRCS = \
   cells/import/plan.c \
   cells/import/connect.c \
   cells/import/ctc.c \
+  cells/import/scatter.c \
+  cells/import/scores.c \
   cells/import/some_steps.c \
   cells/import/sorted.c \
   cells/import/stages.c \

@@ -168,19 +168,29 @@ static void scale_and_add(struct query *query, uint32_t scaled, uint32_t n, cons
     query->weights = sum;
 }
 
-/* The same of four queries side by side, of which none waits for another; none is scaled. */
-static void add_weights(struct query queries[4], uint32_t n,
-                        const float (*weights)[CELL_ATTEND_ROWS])
+/* The sums of weights: of as many queries as there may be side by side, where none waits for
+ * another. */
+static void add_weights(struct query *queries, uint32_t n_queries, uint32_t n, struct tile *tile)
 {
+    uint32_t scaled = 0;
+    for (uint32_t q = 0; q < n_queries; q++) {
+        scaled |= tile->scaled[q];
+    }
+    if (n_queries < CELL_ATTEND_QUERIES || scaled != 0) {
+        for (uint32_t q = 0; q < n_queries; q++) {
+            scale_and_add(&queries[q], tile->scaled[q], n, tile->scores[q], tile->scales[q]);
+        }
+        return;
+    }
     float a = queries[0].weights;
     float b = queries[1].weights;
     float c = queries[2].weights;
     float d = queries[3].weights;
     for (uint32_t t = 0; t < n; t++) {
-        a += weights[0][t];
-        b += weights[1][t];
-        c += weights[2][t];
-        d += weights[3][t];
+        a += tile->scores[0][t];
+        b += tile->scores[1][t];
+        c += tile->scores[2][t];
+        d += tile->scores[3][t];
     }
     queries[0].weights = a;
     queries[1].weights = b;
@@ -203,19 +213,11 @@ static void attend_rows(const struct attention *of, struct query *queries, uint3
     }
     for (uint32_t t = first; t < end; t += CELL_ATTEND_ROWS) {
         const uint32_t n = end - t < CELL_ATTEND_ROWS ? end - t : CELL_ATTEND_ROWS;
-        uint32_t scaled = 0;
         score(of, queries, n_queries, t, n, tile.scores);
         for (uint32_t q = 0; q < n_queries; q++) {
             tile.scaled[q] = weights_of(of, &queries[q], n, tile.scores[q], tile.scales[q]);
-            scaled |= tile.scaled[q];
         }
-        uint32_t q = 0;
-        for (; q + 4 <= n_queries && scaled == 0; q += 4) {
-            add_weights(&queries[q], n, (const float(*)[CELL_ATTEND_ROWS]) & tile.scores[q]);
-        }
-        for (; q < n_queries; q++) {
-            scale_and_add(&queries[q], tile.scaled[q], n, tile.scores[q], tile.scales[q]);
-        }
+        add_weights(queries, n_queries, n, &tile);
         weighing.rows = some_rows(queries[0].values, t, n);
         of->kernels->weigh(&weighing);
     }
