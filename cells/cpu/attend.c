@@ -182,6 +182,7 @@ static void add_weights(struct query *queries, uint32_t n_queries, uint32_t n, s
         }
         return;
     }
+    _Static_assert(CELL_ATTEND_QUERIES == 4, "as many sums as there are below");
     float a = queries[0].weights;
     float b = queries[1].weights;
     float c = queries[2].weights;

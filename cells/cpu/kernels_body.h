@@ -4,6 +4,7 @@
 #ifndef CELLS_CPU_KERNELS_BODY_H
 #define CELLS_CPU_KERNELS_BODY_H
 
+#include "cells/cpu/attend_body.h"
 #include "cells/cpu/gated_body.h"
 #include "cells/cpu/pointwise_body.h"
 #include "cells/cpu/reduced.h"
