@@ -103,7 +103,8 @@ struct cell_weight {
  *              inputs, and nothing else's: each has as many rows K_1 .. K_T, V_1 .. V_T as it was
  *              given, the same at every step. With variant CELL_ATTEND_PRODUCT the score of row t
  *              is the sum over k of v_k q_k K_tk, with CELL_ATTEND_TANH of v_k tanh(K_tk + q_k);
- *              the result is the sum over t of softmax(score)_t V_t; without rows it is zeros.
+ *              the result is the sum over t of softmax(score)_t V_t; without rows it is zeros, and
+ *              with nan_is_zero where the softmax is no numbers, as of scores that all are -inf.
  *              (Luong, Pham, Manning, EMNLP 2015; Bahdanau, Cho, Bengio, ICLR 2015) With
  *              CELL_ATTEND_LARGEST, V is K and the result the largest of the scores of
  *              CELL_ATTEND_PRODUCT, a row of width 1; a NaN wins. (Seo et al., ICLR 2017) The first
@@ -307,6 +308,7 @@ struct cell_op {
     uint32_t dims[3];              /* TRANSPOSE, SPREAD */
     uint32_t group;                /* SOFTMAX, LOG_SOFTMAX; SUM, MEAN, 0: all */
     uint32_t variant;              /* GRU, RNN, ATTEND, REDUCE, TOP, FILTER */
+    bool nan_is_zero;              /* ATTEND, but of CELL_ATTEND_LARGEST */
     enum cell_precision precision; /* of what has gates, and of LINEAR */
 };
 

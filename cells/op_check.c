@@ -509,6 +509,9 @@ static enum base_status check_attend(const struct look *look)
     if (is_largest && (operands[2] != operands[1] || result(look, 0).width != 1)) {
         return bad(look, "the largest score is not one element, or V is not K");
     }
+    if (is_largest && look->op->nan_is_zero) {
+        return bad(look, "zeros in place of a largest score that is no number");
+    }
     const uint32_t bounds = look->op->n_operands > 4 ? 3 : 2;
     if (look->op->n_operands > 3 && (is_largest || !is_f32(operand(look, 3), bounds))) {
         return bad(look, "the rows' bounds are not two floats, three beside relative positions, or "

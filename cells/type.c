@@ -54,6 +54,11 @@ static uint32_t group_of(const struct cell_op *op)
                : 0;
 }
 
+static bool nan_is_zero(const struct cell_op *op)
+{
+    return op->kind == CELL_OP_ATTEND && op->nan_is_zero;
+}
+
 /* How patches lie, or in which order they are taken. */
 static uint32_t manner_of(const struct cell_op *op)
 {
@@ -87,6 +92,9 @@ static void hash_op(struct base_hasher *hasher, const struct cell_op *op)
     }
     hash_u32(hasher, group_of(op));
     hash_u32(hasher, has_variants(op->kind) ? op->variant : 0);
+    if (nan_is_zero(op)) {
+        hash_u32(hasher, 1);
+    }
     hash_u32(hasher, (uint32_t)precision_of(op));
     hash_u32(hasher, op->n_weights);
     for (uint32_t w = 0; w < op->n_weights; w++) {
@@ -143,7 +151,7 @@ static bool is_op_equal(const struct cell_op *a, const struct cell_op *b)
     if (a->kind != b->kind || a->n_operands != b->n_operands || a->n_weights != b->n_weights ||
         (a->kind == CELL_OP_SLICE && a->start != b->start) || !has_same_patches(a, b) ||
         group_of(a) != group_of(b) || (has_variants(a->kind) && a->variant != b->variant) ||
-        precision_of(a) != precision_of(b) ||
+        nan_is_zero(a) != nan_is_zero(b) || precision_of(a) != precision_of(b) ||
         memcmp(a->operands, b->operands, a->n_operands * sizeof(a->operands[0])) != 0) {
         return false;
     }

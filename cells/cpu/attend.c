@@ -18,6 +18,7 @@
 struct attention {
     const struct cell_kernels *kernels;
     uint32_t variant, width, value_width;
+    bool nan_is_zero;
     const float *v;
     const struct cell_weight *table;
 };
@@ -244,7 +245,10 @@ static void attend(const struct attention *of, struct query *queries, uint32_t n
     for (uint32_t q = 0; q < n_queries; q++) {
         struct query *query = &queries[q];
         attend_rows(of, query, 1, query->first > end ? query->first : end, query->end);
-        if (query->first < query->end) {
+        // The weight of the largest score is 1, so that of numbers they are more than 0 together.
+        if (of->nan_is_zero && !(query->weights > 0.0f)) {
+            memset(query->out, 0, of->value_width * sizeof(float));
+        } else if (query->first < query->end) {
             of->kernels->divide(of->value_width, query->weights, query->out);
         }
     }
@@ -314,6 +318,7 @@ void cell_attend(const struct cell_view *view, const struct cell_program_op *op)
                                  .variant = op->op->variant,
                                  .width = op->op->weights[0].cols,
                                  .value_width = view->program->values[op->out].shape.width,
+                                 .nan_is_zero = op->op->nan_is_zero,
                                  .v = op->op->weights[0].data,
                                  .table = &op->op->weights[1]};
     cell_view_share(view, view->n_rows, &first, &end);

@@ -137,7 +137,8 @@ void cell_cuda__plan_attend(struct cell_cuda__plan *plan, const struct cell_op *
                                       .out_width = out_width,
                                       .keys = op->operands[1],
                                       .values = op->operands[2],
-                                      .variant = op->variant};
+                                      .variant = op->variant,
+                                      .nan_is_zero = op->nan_is_zero ? 1 : 0};
     if (op->n_operands > 3) {
         attend.bounds = cell_cuda__place(plan, op->operands[3]);
         attend.has_bounds = 1;

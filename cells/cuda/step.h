@@ -431,6 +431,7 @@ struct cell_step_attend {
     uint32_t keys, values;                 /* inputs */
     uint32_t variant, has_bounds;
     uint32_t table_rows, table_width;
+    uint32_t nan_is_zero, reserved;
 };
 
 /* An item is an element of a row. */

@@ -181,7 +181,8 @@ CELL_STEP_FN void cell_step_attend(const struct cell_step_attend *p, struct cell
         out = fmaf(weight, cell_step_floats(row)[k], out * weights.behind[t]);
         row += (uint64_t)values->stride;
     }
-    cell_step_f32(p->out, r)[k] = weights.first >= weights.end ? 0.0f : cell_nan_f32(out / sum);
+    const bool is_none = weights.first >= weights.end || (p->nan_is_zero != 0 && !(sum > 0.0f));
+    cell_step_f32(p->out, r)[k] = is_none ? 0.0f : cell_nan_f32(out / sum);
 }
 
 #endif

@@ -315,7 +315,7 @@ static void attend(const struct oracle *oracle, const struct cell_op *op, double
         }
     }
     for (uint32_t k = 0; k < n && first < end && !is_largest; k++) {
-        out[k] /= sum;
+        out[k] = op->nan_is_zero && !(sum > 0.0) ? 0.0 : out[k] / sum;
     }
 }
 

@@ -399,6 +399,7 @@ static void add_attend(struct drawing *drawing)
     struct cell_op *op = build_last(drawing->build);
     op->operands[op->n_operands++] = values;
     op->variant = variant;
+    op->nan_is_zero = variant != CELL_ATTEND_LARGEST && draw(drawing, 2) == 0;
     op->n_weights = 1;
     if (is_bounded) {
         op->operands[op->n_operands++] = bounds;

@@ -234,7 +234,7 @@ START_TEST(test_rows_attend_to_their_own)
 END_TEST
 
 /* One step that attends to rows whose scores are their keys; out: [2]. */
-static void run_scores(const char *isa, const struct memory *memory, float *out)
+static void run_scores(const char *isa, bool nan_is_zero, const struct memory *memory, float *out)
 {
     static const struct shape shape = {1, 2, 4};
     static const float one = 1.0f;
@@ -244,6 +244,7 @@ static void run_scores(const char *isa, const struct memory *memory, float *out)
     struct base_random random = util_random(4);
     build_attend(&build, &shape, CELL_ATTEND_PRODUCT);
     build.def.ops[0].weights[0].data = &one;
+    build.def.ops[0].nan_is_zero = nan_is_zero;
     rig_init(&rig, isa == NULL ? "cuda-host" : "cpu", isa, 0, &build.def);
     rig_chain_init(&chain, rig.type, 0, 1, &random);
     memcpy(chain.inputs[0], &one, sizeof(one));
@@ -265,23 +266,33 @@ static void run_scores(const char *isa, const struct memory *memory, float *out)
 }
 
 /* Scores of -inf, as masks make them, count nothing, the first ones neither; with no other score
- * there is no answer, as in ONNX. */
+ * there is no answer, as in ONNX, or zeros. */
 START_TEST(test_masked_rows_count_nothing)
 {
     float values[8] = {1.0f, 2.0f, 3.0f, 4.0f, 5.0f, 6.0f, 7.0f, 8.0f};
     for (int isa = 0; isa <= ISA_COUNT; isa++) {
         float some[4] = {-INFINITY, -INFINITY, 0.5f, -INFINITY};
         float none[4] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
-        const struct memory memories[] = {{4, some, values}, {4, none, values}};
+        float no_number[4] = {0.5f, NAN, 0.5f, 1.0f};
+        const struct memory memories[] = {
+            {4, some, values}, {4, none, values}, {4, no_number, values}};
         float out[2];
         if (isa < ISA_COUNT && isa_at(isa) == NULL) {
             continue;
         }
-        run_scores(isa < ISA_COUNT ? isa_name(isa) : NULL, &memories[0], out);
-        ck_assert_double_eq((double)out[0], 5.0);
-        ck_assert_double_eq((double)out[1], 6.0);
-        run_scores(isa < ISA_COUNT ? isa_name(isa) : NULL, &memories[1], out);
-        ck_assert(isnan(out[0]) && isnan(out[1]));
+        const char *name = isa < ISA_COUNT ? isa_name(isa) : NULL;
+        for (int nan_is_zero = 0; nan_is_zero < 2; nan_is_zero++) {
+            run_scores(name, nan_is_zero == 1, &memories[0], out);
+            ck_assert_double_eq((double)out[0], 5.0);
+            ck_assert_double_eq((double)out[1], 6.0);
+        }
+        for (size_t i = 1; i < sizeof(memories) / sizeof(memories[0]); i++) {
+            run_scores(name, false, &memories[i], out);
+            ck_assert(isnan(out[0]) && isnan(out[1]));
+            run_scores(name, true, &memories[i], out);
+            ck_assert_double_eq((double)out[0], 0.0);
+            ck_assert_double_eq((double)out[1], 0.0);
+        }
     }
 }
 END_TEST
@@ -321,6 +332,44 @@ START_TEST(test_what_is_no_attention_is_no_definition)
     ck_assert_int_eq(cell_def_check(&build.def, &error), BASE_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(error.message, "or are those of a largest score"));
     build_release(&build);
+}
+END_TEST
+
+START_TEST(test_a_largest_score_is_never_zeros_in_place_of_none)
+{
+    struct build build;
+    struct base_error error;
+    build_attend(&build, &shapes[2], CELL_ATTEND_LARGEST);
+    ck_assert_int_eq(cell_def_check(&build.def, &error), BASE_OK);
+    build.def.ops[0].nan_is_zero = true;
+    ck_assert_int_eq(cell_def_check(&build.def, &error), BASE_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(error.message, "zeros in place of a largest score"));
+    build_release(&build);
+}
+END_TEST
+
+/* Zeros in place of no answer make another type. */
+START_TEST(test_zeros_in_place_of_none_are_another_type)
+{
+    struct build builds[3];
+    const struct cell_type *types[3];
+    struct base_error error;
+    struct cell_registry *registry = NULL;
+    ck_assert_int_eq(cell_registry_create(&registry), BASE_OK);
+    for (int i = 0; i < 3; i++) {
+        build_attend(&builds[i], &shapes[2], 0);
+        builds[i].def.ops[0].nan_is_zero = i == 1;
+        bool is_new = false;
+        ck_assert_int_eq(cell_registry_intern(registry, &builds[i].def, "model/cell", &types[i],
+                                              &is_new, &error),
+                         BASE_OK);
+        ck_assert(is_new == (i < 2));
+    }
+    for (int i = 0; i < 3; i++) {
+        cell_type_unref(registry, types[i]);
+        build_release(&builds[i]);
+    }
+    cell_registry_free(registry);
 }
 END_TEST
 
@@ -579,6 +628,8 @@ int main(void)
     tcase_add_loop_test(device, test_rows_attend_to_their_own, 0, WAYS * SHAPES);
     tcase_add_test(device, test_masked_rows_count_nothing);
     tcase_add_test(device, test_what_is_no_attention_is_no_definition);
+    tcase_add_test(device, test_a_largest_score_is_never_zeros_in_place_of_none);
+    tcase_add_test(device, test_zeros_in_place_of_none_are_another_type);
     tcase_add_test(device, test_what_are_no_relative_positions_is_no_definition);
     suite_add_tcase(suite, device);
     tcase_add_loop_test(imported, test_every_way_is_one_op, 0, 12);
