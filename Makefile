@@ -97,6 +97,7 @@ CELLS_SRCS = \
   cells/import/assigned.c \
   cells/import/attend_bounds.c \
   cells/import/attend_relative.c \
+  cells/import/attention.c \
   cells/import/attr.c \
   cells/import/band.c \
   cells/import/behind.c \
@@ -615,6 +616,7 @@ CELLS_SUITES = \
   tests/cells/test_hasty_ring.c \
   tests/cells/test_import.c \
   tests/cells/test_import_activations.c \
+  tests/cells/test_import_attention.c \
   tests/cells/test_import_bands.c \
   tests/cells/test_import_bytes.c \
   tests/cells/test_import_count.c \

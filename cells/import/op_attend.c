@@ -212,7 +212,8 @@ static enum base_status attend(struct cell__scores *s, uint32_t variant, uint32_
                          .operands = {product.query, product.keys, values},
                          .n_weights = 1,
                          .weights = {{CELL_F32, 1, im->rows[product.keys].value.width, product.v}},
-                         .variant = variant};
+                         .variant = variant,
+                         .nan_is_zero = s->nan_is_zero};
     if (s->first > -CELL__BAND_FAR || s->last < CELL__BAND_FAR || s->n_relatives > 0) {
         if (is_largest) {
             return cell__refuse(im,
@@ -241,6 +242,7 @@ enum base_status cell__row_attend(struct cell__import *im, uint32_t weights, uin
         return cell__refuse_scores(im);
     }
     BASE_TRY(cell__scores_take(im, of, over, &scores));
+    scores.nan_is_zero = im->rows[weights].nan_is_zero;
     const uint32_t variant = scores.is_tanh ? CELL_ATTEND_TANH : CELL_ATTEND_PRODUCT;
     return attend(&scores, variant, values, out);
 }

@@ -3,6 +3,7 @@
  * sequence (op_attend.c). */
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
+#include "cells/import/scores.h"
 
 #define HEADS_MAX 32u
 
@@ -42,6 +43,25 @@ enum base_status cell__infer_rows_product(struct cell__import *im, struct cell__
     return BASE_OK;
 }
 
+void cell__note_nan_is_zero(struct cell__import *im, const struct cell__node *node, uint32_t row)
+{
+    const struct cell__node *is_nan = cell__made_by(im, node, 0, "IsNaN"); // written out
+    const struct cell__node *same =
+        cell__made_by(im, cell__made_by(im, is_nan, 0, "Not"), 0, "Equal");
+    const struct cell__node *softmax = cell__made_by(im, node, 2, "Softmax");
+    const struct cell__value *zero = cell__input(im, node, 1);
+    if (same == NULL || softmax == NULL || same->inputs[0] != node->inputs[2] ||
+        cell__input(im, node, 2)->kind != CELL__ROWS || zero->kind != CELL__CONST ||
+        zero->dtype != CELL__F32 || zero->tensor.count != 1 ||
+        !cell__are_zeros(zero->tensor.data, 1)) {
+        return;
+    }
+    const struct cell__row *weights = &im->rows[cell__input(im, node, 2)->row];
+    im->rows[row].softmax_of = weights->softmax_of;
+    im->rows[row].over = weights->over;
+    im->rows[row].nan_is_zero = true;
+}
+
 /* Of several heads: part h of n equal ones; of 1 the whole, which all heads share. */
 static enum base_status head_of(struct cell__import *im, uint32_t row, uint32_t h, uint32_t n,
                                 uint32_t *out)
@@ -65,6 +85,7 @@ static enum base_status weights_of(struct cell__import *im, uint32_t weights, ui
     BASE_TRY(cell__row_op(im, &softmax, (struct cell_value){CELL_F32, 1}, out));
     im->rows[*out].softmax_of = softmax.operands[0];
     im->rows[*out].over = over;
+    im->rows[*out].nan_is_zero = im->rows[weights].nan_is_zero;
     return BASE_OK;
 }
 

@@ -28,6 +28,12 @@ static const struct cell__operator operators[] = {
     {"Asinh", 1, 1, 1, " ", cell__infer_written, cell__lower_branch, "float32, within 4e-7"},
     {"Atan", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
     {"Atanh", 1, 1, 1, " ", cell__infer_written, cell__lower_branch, "float32, within 4e-7"},
+    {"Attention", 3, 7, 4,
+     " is_causal kv_num_heads q_num_heads qk_matmul_output_mode scale softcap softmax_precision ",
+     cell__infer_written, cell__lower_branch,
+     "of opset 23 on: queries, keys and values of rank 3 or 4, heads that share keys too; a mask "
+     "as "
+     "MatMul and Softmax have it; no keys of before, no softcap; the answer alone"},
     {"AveragePool", 1, 1, 1,
      " auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides ", cell__infer_pool,
      cell__lower_pool,

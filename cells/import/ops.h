@@ -453,6 +453,9 @@ bool cell__row_is_attend_sum(const struct cell__import *im, uint32_t row, uint32
 /* The sum, and the softmax, of each element of a row of one sequence over its steps. */
 enum base_status cell__row_sum_of_steps(struct cell__import *im, uint32_t row, uint32_t *out);
 enum base_status cell__row_softmax_of_steps(struct cell__import *im, uint32_t row, uint32_t *out);
+/* Of the row of a Where: Where(IsNaN(w), 0, w) of a softmax w over steps is w still, for who
+ * attends by it. PyTorch writes so where a mask is of truths. op_product.c */
+void cell__note_nan_is_zero(struct cell__import *im, const struct cell__node *node, uint32_t row);
 
 /* ---- Shared by recurrent nodes (op_recurrent.c) -------------------------------------------- */
 

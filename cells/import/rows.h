@@ -69,6 +69,7 @@ struct cell__row {
     /* OP: of what it is the softmax over the steps of sequence `over`, with which one that has two
      * sequences is not computed; NONE: it is none. */
     uint32_t softmax_of, over;
+    bool nan_is_zero; /* of that softmax */
     // Set by stages.c.
     bool is_needed;
     uint32_t rank;   /* stage order, see there */

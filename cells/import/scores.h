@@ -30,6 +30,7 @@ struct cell__scores {
     const struct cell__band *bands; /* [rows]; NULL: there are none */
     int32_t first, last;            /* of d (band.h): steps beyond are masked */
     bool is_tanh;                   /* the only product is of tanh(row + query) */
+    bool nan_is_zero;               /* the caller's: weights that are no numbers are zeros */
     uint32_t n_sums;
     struct cell__term sums[CELL__SUMS_MAX]; /* still to be taken apart */
 };

@@ -2,6 +2,7 @@
  * are; einsum.c has a file of its own. */
 #include "cells/import/write_out.h"
 
+#include "cells/import/attention.h"
 #include "cells/import/einsum.h"
 #include "cells/import/ops.h"
 #include "cells/import/scatter.h"
@@ -492,6 +493,7 @@ static const struct {
     {"Asin", write_asin, 1},
     {"Asinh", write_asinh, 1},
     {"Atanh", write_atanh, 1},
+    {"Attention", cell__write_attention, 3},
     {"Ceil", write_ceil, 1},
     {"Celu", write_celu, 1},
     {"ConcatFromSequence", write_joined, 1},
