@@ -171,6 +171,7 @@ CELLS_SRCS = \
   cells/import/shape.c \
   cells/import/place.c \
   cells/import/plan.c \
+  cells/import/conditions.c \
   cells/import/connect.c \
   cells/import/ctc.c \
   cells/import/scatter.c \

@@ -10,6 +10,7 @@
 #include "base/assert.h"
 #include "base/checked.h"
 
+#include <math.h>
 #include <string.h>
 
 enum base_status cell__row_dtype(struct cell__import *im, enum cell__dtype dtype,
@@ -462,6 +463,17 @@ uint32_t cell__row_element_ids(const struct cell__import *im, uint32_t row, uint
     const bool is_whole =
         ids != CELL__NONE && im->rows[at].value.width == im->rows[ids].value.width;
     return *first == CELL__NONE || is_whole ? ids : CELL__NONE; // of several steps: no element
+}
+
+float cell__row_same(const struct cell__import *im, uint32_t row)
+{
+    const struct cell__row *at = &im->rows[row];
+    const bool is_const = at->kind == CELL__ROW_CONST && at->value.dtype == CELL_F32;
+    const float *floats = is_const ? at->op.weights[0].data : NULL;
+    for (uint32_t k = 1; floats != NULL && k < at->value.width; k++) {
+        floats = floats[k] <= floats[0] && floats[k] >= floats[0] ? floats : NULL;
+    }
+    return floats == NULL ? NAN : floats[0];
 }
 
 uint32_t cell__row_uncast(const struct cell__import *im, uint32_t row)

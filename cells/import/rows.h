@@ -88,6 +88,9 @@ enum base_status cell__row_dtype(struct cell__import *im, enum cell__dtype dtype
 enum base_status cell__row_of(struct cell__import *im, const struct cell__value *value,
                               const struct cell__shape *shape, bool may_be_scalar, uint32_t *out);
 
+/* The number of a constant row of floats whose elements are all the same; NaN: it is none. */
+float cell__row_same(const struct cell__import *im, uint32_t row);
+
 /* The row of a COUNTER that is no step's number: op_count.c. */
 enum base_status cell__row_of_count(struct cell__import *im, const struct cell__value *value,
                                     uint32_t *out);

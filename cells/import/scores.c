@@ -4,6 +4,7 @@
 #include "cells/import/scores.h"
 
 #include "cells/import/behind.h"
+#include "cells/import/conditions.h"
 #include "cells/import/ops.h"
 
 #include <math.h>
@@ -316,14 +317,16 @@ static enum base_status take_band_where(struct cell__scores *s, const struct cel
     return take_band(s, &masked, by);
 }
 
-/* The same of a condition that each key has for itself: a term of the keys. */
-static enum base_status take_own_where(struct cell__scores *s, const struct cell_op *select,
+/* The same of a condition that each key has for itself: a term of the keys. mask: the number's row.
+ */
+static enum base_status take_own_where(struct cell__scores *s, struct cell__condition where,
                                        uint32_t mask, const struct cell__term *sum)
 {
     struct cell__import *im = s->im;
-    struct cell_op op = *select;
+    struct cell_op op = {
+        .kind = CELL_OP_SELECT, .n_operands = 3, .operands = {where.row, mask, mask}};
     struct cell__term term = {.query = CELL__NONE, .weights = sum->weights};
-    BASE_TRY(cell__row_number(im, 0.0f, &op.operands[3 - mask]));
+    BASE_TRY(cell__row_number(im, 0.0f, &op.operands[where.is_where ? 2 : 1]));
     BASE_TRY(cell__row_op(im, &op, im->rows[op.operands[0]].value, &term.row));
     if (im->rows[term.row].value.width != im->rows[sum->row].value.width) {
         term.weights = cell__scores_weights(s, 1); // of all heads
@@ -335,14 +338,34 @@ static enum base_status take_own_where(struct cell__scores *s, const struct cell
     return add_term(s, s->own, &s->n_own, term);
 }
 
-/* The number of a constant row whose elements are all the same; NaN: it is none. */
-static float number_of(const struct cell__row *row)
+/* A mask that a condition, or each of several, tells from the steps' numbers or for each key. mask:
+ * the number's row. */
+static enum base_status take_conditions(struct cell__scores *s, struct cell__condition where,
+                                        uint32_t mask, const struct cell__term *sum)
 {
-    const float *floats = floats_of(row);
-    for (uint32_t k = 1; floats != NULL && k < row->value.width; k++) {
-        floats = floats[k] <= floats[0] && floats[k] >= floats[0] ? floats : NULL;
+    const float number = cell__row_same(s->im, mask);
+    const float by = sum_of_weights(s, sum);
+    const uint32_t width = s->im->rows[sum->row].value.width;
+    struct cell__condition left[CELL__TERMS_MAX] = {where};
+    for (uint32_t n = 1; n > 0;) {
+        const struct cell__condition one = left[--n];
+        const struct cell__band *condition = band_of(s, one.row);
+        const struct cell__row *own = &s->im->rows[one.row];
+        if (condition != NULL) {
+            BASE_TRY(take_band_where(s, condition, one.is_where, number, by));
+        } else if (own->times == s->times && (own->value.width == 1 || own->value.width == width)) {
+            BASE_TRY(take_own_where(s, one, mask, sum));
+        } else {
+            const uint32_t more = n + 2 <= CELL__TERMS_MAX
+                                      ? cell__condition_parts(s->im, s->bands, one, &left[n])
+                                      : 0;
+            if (more == 0) {
+                return cell__refuse_scores(s->im);
+            }
+            n += more;
+        }
     }
-    return floats == NULL ? NAN : floats[0];
+    return BASE_OK;
 }
 
 /* A mask's number where the condition holds, or where it does not, and scores elsewhere. */
@@ -351,22 +374,28 @@ static enum base_status take_masked(struct cell__scores *s, const struct cell__t
 {
     const struct cell_op select = at->op;
     const uint32_t width = at->value.width;
-    const struct cell__row *rows = s->im->rows;
-    const struct cell__band *condition = band_of(s, select.operands[0]);
-    const struct cell__row *own = &rows[select.operands[0]];
     const float by = sum_of_weights(s, sum);
-    const bool is_own = own->times == s->times && at->times != s->times &&
-                        (own->value.width == 1 || own->value.width == width);
-    for (uint32_t i = 1; i < 3 && (condition != NULL || is_own); i++) {
-        const float number = number_of(&rows[select.operands[i]]);
-        if (!(number * by <= CELL__MASKED)) {
-            continue;
+    for (uint32_t i = 1; i < 3 && at->times != s->times; i++) {
+        const float number = cell__row_same(s->im, select.operands[i]);
+        if (number * by <= CELL__MASKED) {
+            const struct cell__condition where = {.row = select.operands[0], .is_where = i == 1};
+            BASE_TRY(take_conditions(s, where, select.operands[i], sum));
+            return push(s, select.operands[3 - i], sum->weights, width);
         }
-        BASE_TRY(condition != NULL ? take_band_where(s, condition, i == 1, number, by)
-                                   : take_own_where(s, &select, i, sum));
-        return push(s, select.operands[3 - i], sum->weights, width);
     }
     return cell__refuse_scores(s->im);
+}
+
+/* Conditions as a number, 0 or 1, times a mask's: that where they hold; or, where that is as far
+ * above 0, so much less where they do not. */
+static enum base_status take_truth(struct cell__scores *s, const struct cell__term *sum)
+{
+    const float by = sum_of_weights(s, sum);
+    const struct cell__condition where = {.row = sum->row, .is_where = by < 0.0f};
+    uint32_t number = CELL__NONE;
+    BASE_TRY(cell__row_number(s->im, by < 0.0f ? 1.0f : -1.0f, &number));
+    s->constant += by < 0.0f ? 0.0f : by;
+    return take_conditions(s, where, number, sum);
 }
 
 static enum base_status take_op(struct cell__scores *s, const struct cell__term *sum)
@@ -375,6 +404,10 @@ static enum base_status take_op(struct cell__scores *s, const struct cell__term 
     const uint32_t *operands = at->op.operands;
     if (at->kind != CELL__ROW_OP) {
         return cell__refuse_scores(s->im);
+    }
+    if (fabsf(sum_of_weights(s, sum)) >= -CELL__MASKED &&
+        cell__row_is_truth(s->im, s->bands, sum->row)) {
+        return take_truth(s, sum);
     }
     switch ((unsigned)at->op.kind) {
     case CELL_OP_ADD:

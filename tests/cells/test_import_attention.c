@@ -247,19 +247,154 @@ START_TEST(test_all_forms)
 }
 END_TEST
 
+/* ---- Masks of several conditions ----------------------------------------------------------- */
+
+/* Nodes that make o of q, k and v, of one head each. */
+static void begin_scores(void)
+{
+    static const int64_t perm[] = {0, 1, 3, 2};
+    begin(18, 1, 1, false);
+    constant_float("zero", 0.0f);
+    constant_float("one", 1.0f);
+    constant_float("none", -INFINITY);
+    constant_float("far", -10000.0f);
+    constant_float("near", 10000.0f);
+    onnx_set_ints(&builder, onnx_node(&builder, "Transpose", "k", "k_turned"), "perm", 4, perm);
+    onnx_node(&builder, "MatMul", "q k_turned", "scores");
+}
+
+static void end_scores(void)
+{
+    onnx_set_int(&builder, onnx_node(&builder, "Softmax", "masked", "weights"), "axis", -1);
+    onnx_node(&builder, "MatMul", "weights v", "o");
+    end(false);
+}
+
+/* Keys up to the query's own number: as truths and as floats, like those of each key. */
+static void add_numbers(void)
+{
+    static const int64_t ints[] = {0, 1};
+    constant_ints("front", 1, &ints[0]);
+    constant_ints("back", 1, &ints[1]);
+    onnx_constant(&builder, "from", onnx_ints(&builder, 0, 1, &ints[0]));
+    onnx_constant(&builder, "by", onnx_ints(&builder, 0, 1, &ints[1]));
+    onnx_node(&builder, "Shape", "y", "shape");
+    onnx_node(&builder, "Gather", "shape by", "steps");
+    onnx_node(&builder, "Range", "from steps by", "numbers");
+    onnx_node(&builder, "Unsqueeze", "numbers front", "keys");
+    onnx_node(&builder, "Unsqueeze", "numbers back", "queries");
+    onnx_node(&builder, "LessOrEqual", "keys queries", "before");
+    onnx_node(&builder, "And", "before truths", "both");
+    onnx_set_int(&builder, onnx_node(&builder, "Cast", "before", "before_float"), "to", FLOAT);
+    onnx_set_int(&builder, onnx_node(&builder, "Cast", "truths", "truths_float"), "to", FLOAT);
+    onnx_set_int(&builder, onnx_node(&builder, "Cast", "both", "both_float"), "to", FLOAT);
+}
+
+struct written {
+    const char *op, *inputs, *output;
+};
+
+#define WRITTEN_MAX 5
+static const struct written ways[][WRITTEN_MAX] = {
+    {{"Where", "both scores none", "masked"}},
+    {{"Not", "both", "not"}, {"Where", "not none scores", "masked"}},
+    {{"Not", "before", "behind"},
+     {"Not", "truths", "untrue"},
+     {"Or", "behind untrue", "either"},
+     {"Where", "either far scores", "masked"}},
+    {{"Where", "both zero none", "mask"}, {"Add", "scores mask", "masked"}},
+    {{"Sub", "one both_float", "not"},
+     {"Mul", "not far", "mask"},
+     {"Add", "mask scores", "masked"}},
+    {{"Mul", "truths_float before_float", "product"},
+     {"Sub", "one product", "not"},
+     {"Mul", "far not", "mask"},
+     {"Add", "scores mask", "masked"}},
+    {{"Mul", "before_float truths_float", "product"},
+     {"Mul", "product near", "mask"},
+     {"Sub", "mask near", "shifted"},
+     {"Add", "scores shifted", "masked"}},
+    {{"And", "both before", "again"}, // the same twice
+     {"And", "truths again", "more"},
+     {"Where", "more scores none", "masked"}},
+};
+
+static void write_ways(const struct written *nodes)
+{
+    begin_scores();
+    add_numbers();
+    for (int i = 0; i < WRITTEN_MAX && nodes[i].op != NULL; i++) {
+        onnx_node(&builder, nodes[i].op, nodes[i].inputs, nodes[i].output);
+    }
+    end_scores();
+}
+
+START_TEST(test_masks_of_several_conditions)
+{
+    static const struct form form = {false, 1, 1, CAUSAL_TRUTHS, 1.0f};
+    struct built built;
+    write_ways(ways[_i]);
+    load_built(&builder, &built);
+    for (uint32_t steps = 1; steps <= LONGEST; steps += 4) {
+        expect_sums(&form, built.model, steps);
+    }
+    free_built(&builder, &built);
+}
+END_TEST
+
+/* Where only both together mask, or where a factor is no truth. */
+START_TEST(test_conditions_that_are_refused)
+{
+    static const struct written cases[][WRITTEN_MAX] = {
+        {{"Or", "before truths", "either"}, {"Where", "either scores none", "masked"}},
+        {{"Xor", "before truths", "either"}, {"Where", "either scores none", "masked"}},
+        {{"Where", "both none scores", "masked"}},
+        {{"Mul", "before_float floats", "product"},
+         {"Sub", "one product", "not"},
+         {"Mul", "not far", "mask"},
+         {"Add", "scores mask", "masked"}},
+        {{"Sub", "near both_float", "not"},
+         {"Mul", "not far", "mask"},
+         {"Mul", "mask both_float", "twice"},
+         {"Add", "scores twice", "masked"}},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        write_ways(cases[i]);
+        expect_refused(&builder, BASE_UNIMPLEMENTED, "that is no attention");
+    }
+}
+END_TEST
+
+/* Conditions deeper than anybody writes are none: one that is handed on twice at each of 64 levels
+ * would be gone through as often as 2 to the power of that. */
+START_TEST(test_conditions_of_conditions)
+{
+    char inputs[16];
+    char name[16];
+    begin_scores();
+    add_numbers();
+    onnx_node(&builder, "Or", "before truths", "c0");
+    for (int i = 0; i < 63; i++) {
+        (void)snprintf(inputs, sizeof(inputs), "c%d c%d", i, i);
+        (void)snprintf(name, sizeof(name), "c%d", i + 1);
+        onnx_node(&builder, "And", inputs, name);
+    }
+    onnx_set_int(&builder, onnx_node(&builder, "Cast", "c63", "many"), "to", FLOAT);
+    onnx_node(&builder, "Mul", "many near", "mask");
+    onnx_node(&builder, "Add", "scores mask", "masked");
+    end_scores();
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "that is no attention");
+}
+END_TEST
+
 /* ---- Weights that are no numbers ----------------------------------------------------------- */
 
 /* Attention as exporters write it out, with minus infinity where a mask is false; zeros where that
  * leaves no weights that are numbers, or `instead`. */
 static void write_out(const char *of, float instead)
 {
-    static const int64_t perm[] = {0, 1, 3, 2};
-    begin(18, 1, 1, false);
-    constant_float("zero", 0.0f);
-    constant_float("none", -INFINITY);
+    begin_scores();
     constant_float("instead", instead);
-    onnx_set_ints(&builder, onnx_node(&builder, "Transpose", "k", "k_turned"), "perm", 4, perm);
-    onnx_node(&builder, "MatMul", "q k_turned", "scores");
     onnx_node(&builder, "Where", "truths zero none", "mask");
     onnx_node(&builder, "Add", "scores mask", "masked");
     onnx_set_int(&builder, onnx_node(&builder, "Softmax", "masked", "weights"), "axis", -1);
@@ -397,6 +532,10 @@ int main(void)
     Suite *suite = suite_create("import_attention");
     TCase *tcase = tcase_create("attention");
     tcase_add_loop_test(tcase, test_all_forms, 0, (int)(sizeof(forms) / sizeof(forms[0])));
+    tcase_add_loop_test(tcase, test_masks_of_several_conditions, 0,
+                        (int)(sizeof(ways) / sizeof(ways[0])));
+    tcase_add_test(tcase, test_conditions_that_are_refused);
+    tcase_add_test(tcase, test_conditions_of_conditions);
     tcase_add_test(tcase, test_weights_that_are_no_numbers_are_zeros);
     tcase_add_test(tcase, test_what_is_not_the_same_is_refused);
     tcase_add_test(tcase, test_attributes_that_are_refused);

@@ -204,6 +204,24 @@ class Multiquery(Projected):
         return taken.transpose(1, 2).reshape(h.size(0), h.size(1), HIDDEN)
 
 
+class Grouped(Own):
+    """PyTorch's own attention, causal: four heads of queries, of which two share keys and values (Ainslie et al. 2023)"""
+
+    def __init__(self):
+        super().__init__()
+        width = HIDDEN // HEADS
+        self.q = nn.Linear(HIDDEN, 4 * width)
+        self.k, self.v = (nn.Linear(HIDDEN, 2 * width) for _ in range(2))
+        self.out = nn.Linear(4 * width, HIDDEN)
+
+    def attend(self, h):
+        q, k, v = (
+            layer(h).unflatten(2, (-1, HIDDEN // HEADS)).transpose(1, 2) for layer in (self.q, self.k, self.v)
+        )
+        y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        return self.out(y.transpose(1, 2).flatten(2))
+
+
 class Gated(nn.Module):
     """a gated residual network: two layers, a gate, a shortcut, a norm"""
 
@@ -361,6 +379,7 @@ MODULES = {
     "own_encoder": Encoder,
     "own_flat": Flat,
     "own_fusion": Fusion,
+    "own_grouped": Grouped,
     "own_heads": Heads,
     "own_hops": Hops,
     "own_multihead": Multihead,

@@ -354,8 +354,10 @@ def write_models(about_tool, modules, make):
     parser = argparse.ArgumentParser(description=about_tool.split("\n")[0])
     parser.add_argument("--out", type=pathlib.Path, default=root / "tests/data/onnx")
     parser.add_argument("--only", nargs="*", help="generate these modules alone")
+    parser.add_argument("--opset", type=int, help="in place of the exporter's own")
     options = parser.parse_args()
     tool, opset = getattr(make, "tool", default_tool)()
+    opset = options.opset or opset
     for name in options.only or modules:
         folder = options.out / f"{name}-{tool}{torch_version()}-op{opset}"
         module = make.make_module(name)

@@ -150,6 +150,26 @@ class OwnPadded(Own):
         return super().mask(scores.masked_fill(above, float("-inf")), there)
 
 
+class OwnTruths(OwnPadded):
+    """PyTorch's own attention by a mask of truths: those that its row has, of each step those before it and itself"""
+
+    def pool(self, h, there):
+        q, k, v = self.q(h)[:, None], self.k(h)[:, None], self.v(h)[:, None]
+        number = torch.arange(h.size(1))
+        before = number[None, :] <= number[:, None]
+        mask = there[:, None, None, :] & before
+        return nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)[:, 0]
+
+
+class OwnProduct(OwnPadded):
+    """the same two as floats, multiplied, as Hugging Face's decoders have it"""
+
+    def mask(self, scores, there):
+        number = torch.arange(scores.size(1))
+        before = (number[None, :] <= number[:, None]).float()
+        return scores + (1 - before[None] * there[:, None, :].float()) * -1e9
+
+
 class OwnAdded(OwnPadded):
     """a mask of floats, one less which is times -10000 and added"""
 
@@ -305,6 +325,8 @@ MODULES = {
     "mask_own_heads": OwnHeads,
     "mask_own_ids": OwnIds,
     "mask_own_padded": OwnPadded,
+    "mask_own_product": OwnProduct,
+    "mask_own_truths": OwnTruths,
     "mask_packed": Packed,
     "mask_packed_attended": PackedAttended,
     "mask_packed_causal": PackedCausal,
