@@ -671,34 +671,41 @@ enum base_status cell__infer_softmax(struct cell__import *im, struct cell__node 
     return is_constant(im, node) ? fold_softmax(im, node) : infer_like_first(im, node);
 }
 
-/* Over the steps of a sequence. What has another one's steps as well, or is inside a step, is not
- * computed: it is part of an attention, which op_attend.c makes of it. */
-static enum base_status softmax_of_steps(struct cell__import *im, const struct cell__node *node,
-                                         uint32_t times)
+/* What has another sequence's steps as well, or is inside a step, is not computed: it is part of an
+ * attention, which op_attend.c makes of it. */
+static enum base_status softmax_seen_only(struct cell__import *im, const struct cell__node *node,
+                                          uint32_t *row)
 {
-    const uint32_t in = cell__input(im, node, 0)->row;
-    const struct cell_value value = im->rows[in].value;
-    const bool is_log = is_log_softmax(node);
+    const uint32_t in = *row;
+    const struct cell_op softmax = {
+        .kind = CELL_OP_SOFTMAX, .n_operands = 1, .operands = {in}, .group = 1};
+    if (is_log_softmax(node)) {
+        return cell__refuse(im, "over the steps of a sequence, for each of another");
+    }
+    return cell__row_op(im, &softmax, im->rows[in].value, row);
+}
+
+/* Over the steps of a sequence, or these and all features, as of places of a picture: the axes of
+ * the mask, and how many elements of a row are theirs. */
+static enum base_status softmax_of_steps(struct cell__import *im, const struct cell__node *node,
+                                         uint32_t mask, uint32_t times, uint32_t group)
+{
+    const struct cell__value *value = cell__input(im, node, 0);
+    const uint32_t in = value->row;
     const bool is_seen_only = im->feeds_back || cell__is_pair(im->rows[in].times);
-    uint32_t row = CELL__NONE;
+    uint32_t row = in;
     if (cell__is_pair(times) || (im->rows[in].times & times) == 0) {
         return cell__refuse(im, "over the steps of what is the same at each of them");
     }
-    if (is_seen_only && is_log) {
-        return cell__refuse(im, "over the steps of a sequence, for each of another");
+    if (group != 1 && (is_seen_only || group != im->rows[in].value.width)) {
+        return cell__refuse(im, "over the steps and some of the features at once");
     }
-    if (is_seen_only) {
-        const struct cell_op softmax = {
-            .kind = CELL_OP_SOFTMAX, .n_operands = 1, .operands = {in}, .group = 1};
-        BASE_TRY(cell__row_op(im, &softmax, value, &row));
-    } else {
-        BASE_TRY(cell__row_softmax_of_steps(im, in, &row));
-    }
-    im->rows[row].softmax_of = in;
-    im->rows[row].over = cell__only_sequence(times);
-    if (is_log) {
-        const struct cell_op log = {.kind = CELL_OP_LOG, .n_operands = 1, .operands = {row}};
-        BASE_TRY(cell__row_op(im, &log, value, &row));
+    BASE_TRY(is_seen_only
+                 ? softmax_seen_only(im, node, &row)
+                 : cell__row_softmax_over(im, &value->shape, mask, is_log_softmax(node), &row));
+    if (group == 1 && !is_log_softmax(node)) {
+        im->rows[row].softmax_of = in;
+        im->rows[row].over = cell__only_sequence(times);
     }
     cell__set_row(im, node, 0, row);
     return BASE_OK;
@@ -725,10 +732,8 @@ enum base_status cell__lower_softmax(struct cell__import *im, struct cell__node 
     BASE_TRY(cell__shape_width(im, &over, &group));
     BASE_TRY(cell__shape_width(im, &rest, &behind));
     if (cell__shape_has(im, &over, CELL__ROLE_TIME)) {
-        if (group != 1) {
-            return cell__refuse(im, "over the steps and features at once");
-        }
-        return softmax_of_steps(im, node, cell__shape_times(im, &over));
+        const uint32_t mask = ((1u << over.rank) - 1) << axis;
+        return softmax_of_steps(im, node, mask, cell__shape_times(im, &over), group);
     }
     if (behind != 1) {
         return cell__refuse(im, "over an axis that is not the innermost of a row");

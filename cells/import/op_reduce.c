@@ -1,6 +1,7 @@
 /* Reductions, ArgMax among them: over the whole of a row, or over the steps of a sequence, which is
  * a REDUCE that reads all of them. A softmax over the steps is two of those. */
 #include "cells/import/behind.h"
+#include "cells/import/conditions.h"
 #include "cells/import/fold.h"
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
@@ -322,18 +323,6 @@ enum base_status cell__row_sum_of_steps(struct cell__import *im, uint32_t row, u
     return reduce_steps(im, SUM, row, out);
 }
 
-enum base_status cell__row_softmax_of_steps(struct cell__import *im, uint32_t row, uint32_t *out)
-{
-    uint32_t largest = CELL__NONE;
-    uint32_t sum = CELL__NONE;
-    struct cell_op exponential = {.kind = CELL_OP_EXP, .n_operands = 1};
-    BASE_TRY(reduce_steps(im, MAX, row, &largest));
-    BASE_TRY(cell__row_pair(im, CELL_OP_SUB, row, largest, &exponential.operands[0]));
-    BASE_TRY(cell__row_op(im, &exponential, im->rows[row].value, out));
-    BASE_TRY(reduce_steps(im, SUM, *out, &sum));
-    return cell__row_pair(im, CELL_OP_DIV, *out, sum, out);
-}
-
 /* ---- Lowering ----------------------------------------------------------------------------- */
 
 /* Axes of a row that lie side by side and are reduced: elements before, of, and behind them. */
@@ -505,27 +494,22 @@ enum base_status cell__row_mean_over(struct cell__import *im, const struct cell_
     return reduce_axes(im, MEAN, shape, mask, row);
 }
 
-/* Whether all elements of the row are 0 or 1, being a condition's. */
-static bool is_condition(const struct cell__import *im, uint32_t row)
+enum base_status cell__row_softmax_over(struct cell__import *im, const struct cell__shape *shape,
+                                        uint32_t mask, bool is_log, uint32_t *row)
 {
-    for (;;) {
-        const struct cell__row *at = &im->rows[row];
-        const struct cell_op *op = &at->op;
-        const bool is_op = at->kind == CELL__ROW_OP;
-        if (is_op && op->kind == CELL_OP_SUB &&
-            im->rows[op->operands[0]].kind == CELL__ROW_CONST) { // Not
-            row = op->operands[1];
-        } else if (is_op && op->kind == CELL_OP_MIN && op->n_operands == 2) { // Equal
-            const struct cell__row *other = &im->rows[op->operands[1]];
-            if (other->kind != CELL__ROW_OP ||
-                (other->op.kind != CELL_OP_LESS && other->op.kind != CELL_OP_LESS_EQUAL)) {
-                return false;
-            }
-            row = op->operands[0];
-        } else {
-            return is_op && (op->kind == CELL_OP_LESS || op->kind == CELL_OP_LESS_EQUAL);
-        }
+    uint32_t largest = *row;
+    uint32_t lower = CELL__NONE;
+    uint32_t sum = CELL__NONE;
+    BASE_TRY(reduce_axes(im, MAX, shape, mask, &largest));
+    BASE_TRY(cell__row_pair(im, CELL_OP_SUB, *row, largest, &lower));
+    BASE_TRY(map_row(im, CELL_OP_EXP, lower, row));
+    sum = *row;
+    BASE_TRY(reduce_axes(im, SUM, shape, mask, &sum));
+    if (!is_log) {
+        return cell__row_pair(im, CELL_OP_DIV, *row, sum, row);
     }
+    BASE_TRY(map_row(im, CELL_OP_LOG, sum, &sum)); // a number also where an exponential is 0
+    return cell__row_pair(im, CELL_OP_SUB, lower, sum, row);
 }
 
 /* For how many elements a condition holds: in floats, which are exact so far, and back. */
@@ -536,7 +520,7 @@ static enum base_status count_axes(struct cell__import *im, const struct cell__s
     struct cell_op cast = {.kind = CELL_OP_CAST, .n_operands = 1};
     const struct cell_value value = {at->value.dtype, 1};
     if (at->kind != CELL__ROW_OP || at->op.kind != CELL_OP_CAST ||
-        !is_condition(im, at->op.operands[0])) {
+        !cell__row_is_truth(im, NULL, at->op.operands[0])) {
         return cell__refuse(im, "of integers but for the number of those for which a condition "
                                 "holds");
     }

@@ -144,7 +144,8 @@ static const struct cell__operator operators[] = {
     {"LessOrEqual", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},
     {"Log", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
     {"LogSoftmax", 1, 1, 1, " axis ", cell__infer_softmax, cell__lower_softmax,
-     "over the innermost feature axis, or over the steps of a sequence"},
+     "over the innermost feature axis, over the steps of a sequence, or over these and all "
+     "features"},
     {"Loop", 0, CELL__OPERANDS_MAX, CELL__OPERANDS_MAX, " body ", cell__infer_scan_end,
      cell__lower_scan_end,
      "as many steps as an axis is long, which Gather or SequenceAt takes one by one; a condition "
@@ -263,7 +264,8 @@ static const struct cell__operator operators[] = {
     {"STFT", 2, 4, 1, " onesided ", cell__infer_written, cell__lower_branch,
      "of a real signal along the steps; constant step, length (up to 2048) and window"},
     {"Softmax", 1, 1, 1, " axis ", cell__infer_softmax, cell__lower_softmax,
-     "over the innermost feature axis, or over the steps of a sequence"},
+     "over the innermost feature axis, over the steps of a sequence, or over these and all "
+     "features"},
     {"Softplus", 1, 1, 1, " ", cell__infer_softplus, cell__lower_softplus, "float32"},
     {"Softsign", 1, 1, 1, " ", cell__infer_function, cell__lower_function, "float32"},
     {"SpaceToDepth", 1, 1, 1, " blocksize ", cell__infer_written, cell__lower_branch,

@@ -450,9 +450,12 @@ enum base_status cell__row_attend_largest(struct cell__import *im, uint32_t row,
                                           uint32_t *out);
 /* Whether the row is such a product. */
 bool cell__row_is_attend_sum(const struct cell__import *im, uint32_t row, uint32_t over);
-/* The sum, and the softmax, of each element of a row of one sequence over its steps. */
+/* The sum of each element of a row of one sequence over its steps. */
 enum base_status cell__row_sum_of_steps(struct cell__import *im, uint32_t row, uint32_t *out);
-enum base_status cell__row_softmax_of_steps(struct cell__import *im, uint32_t row, uint32_t *out);
+/* The softmax of a row of this shape, or its logarithm, over the axes of the mask: its steps, or
+ * these and all of its features. */
+enum base_status cell__row_softmax_over(struct cell__import *im, const struct cell__shape *shape,
+                                        uint32_t mask, bool is_log, uint32_t *row);
 /* Of the row of a Where: Where(IsNaN(w), 0, w) of a softmax w over steps is w still, for who
  * attends by it. PyTorch writes so where a mask is of truths. op_product.c */
 void cell__note_nan_is_zero(struct cell__import *im, const struct cell__node *node, uint32_t row);

@@ -261,11 +261,16 @@ static void linear(const struct cell_op *op, const double *x, double *out)
 static void softmax(const struct cell_op *op, const double *x, double *out)
 {
     double sum = 0.0;
-    for (uint32_t i = 0; i < op->group; i++) {
-        sum += exp(x[i]);
+    double largest = x[0];
+    for (uint32_t i = 1; i < op->group; i++) {
+        largest = fmax(largest, x[i]);
     }
     for (uint32_t i = 0; i < op->group; i++) {
-        out[i] = op->kind == CELL_OP_LOG_SOFTMAX ? x[i] - log(sum) : exp(x[i]) / sum;
+        sum += exp(x[i] - largest);
+    }
+    for (uint32_t i = 0; i < op->group; i++) {
+        const double own = x[i] - largest;
+        out[i] = op->kind == CELL_OP_LOG_SOFTMAX ? own - log(sum) : exp(own) / sum;
     }
 }
 

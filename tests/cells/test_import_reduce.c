@@ -15,6 +15,7 @@ enum { IN = 3, HIDDEN = 4, BATCH = 2, TIME = 5, SEED = 13, BINS_MAX = 187 };
 
 static struct onnx_builder builder;
 static bool has_infinities; // of both signs, in x: features 0 and 1 of the second step
+static bool is_far;         // x goes down to -2000, of which exponentials are no numbers
 static struct base_error last_error;
 
 /* x [time, batch, IN]; an RNN over it says which axis is which. The case adds what makes "out". */
@@ -60,7 +61,8 @@ static void run(void (*check)(const double *x, const struct replay_tensor *out))
     x.data = base_alloc_array(x.count, sizeof(double));
     ck_assert_ptr_nonnull(x.data);
     for (size_t i = 0; i < x.count; i++) {
-        x.data[i] = (double)base_random_f32(&random, -2.0f, -0.5f); // below the states' zeros
+        const float low = is_far ? -2000.0f : -2.0f;
+        x.data[i] = (double)base_random_f32(&random, low, -0.5f); // below the states' zeros
     }
     for (size_t b = 0; has_infinities && b < BATCH; b++) {
         x.data[(BATCH + b) * IN] = (double)INFINITY;
@@ -557,17 +559,30 @@ START_TEST(test_attention_pooling)
 }
 END_TEST
 
+static double log_of_sum(const double *x, size_t n)
+{
+    double largest = x[0];
+    double sum = 0;
+    for (size_t k = 1; k < n; k++) {
+        largest = fmax(largest, x[k]);
+    }
+    for (size_t k = 0; k < n; k++) {
+        sum += exp(x[k] - largest);
+    }
+    return largest + log(sum);
+}
+
 static void expect_log_softmax_of_steps(const double *x, const struct replay_tensor *out)
 {
     for (size_t b = 0; b < BATCH; b++) {
         for (size_t i = 0; i < IN; i++) {
-            double sum = 0;
+            double all[TIME];
             for (size_t t = 0; t < TIME; t++) {
-                sum += exp(at(x, t, b, i));
+                all[t] = at(x, t, b, i);
             }
             for (size_t t = 0; t < TIME; t++) {
-                util_assert_close(out->data[(t * BATCH + b) * IN + i], at(x, t, b, i) - log(sum),
-                                  1e-6, 0);
+                util_assert_close(out->data[(t * BATCH + b) * IN + i],
+                                  all[t] - log_of_sum(all, TIME), 1e-6, 0);
             }
         }
     }
@@ -577,24 +592,75 @@ static void expect_log_softmax(const double *x, const struct replay_tensor *out)
 {
     ck_assert_uint_eq(out->count, (size_t)TIME * BATCH * IN);
     for (size_t row = 0; row < (size_t)TIME * BATCH; row++) {
-        double sum = 0;
+        const double sum = log_of_sum(&x[row * IN], IN);
         for (size_t i = 0; i < IN; i++) {
-            sum += exp(x[row * IN + i]);
-        }
-        for (size_t i = 0; i < IN; i++) {
-            util_assert_close(out->data[row * IN + i], x[row * IN + i] - log(sum), 1e-6, 0);
+            util_assert_close(out->data[row * IN + i], x[row * IN + i] - sum, 1e-6, 0);
         }
     }
 }
 
+/* Of all steps and features of a row of the batch: [batch, steps, features]. */
+static void expect_of_all(const double *x, const struct replay_tensor *out, bool is_log)
+{
+    ck_assert_uint_eq(out->count, (size_t)TIME * BATCH * IN);
+    for (size_t b = 0; b < BATCH; b++) {
+        double all[TIME * IN];
+        for (size_t n = 0; n < TIME * IN; n++) {
+            all[n] = at(x, n / IN, b, n % IN);
+        }
+        for (size_t n = 0; n < TIME * IN; n++) {
+            const double wanted = all[n] - log_of_sum(all, TIME * IN);
+            util_assert_close(out->data[b * TIME * IN + n], is_log ? wanted : exp(wanted), 1e-6, 0);
+        }
+    }
+}
+
+static void expect_softmax_of_all(const double *x, const struct replay_tensor *out)
+{
+    expect_of_all(x, out, false);
+}
+
+static void expect_log_softmax_of_all(const double *x, const struct replay_tensor *out)
+{
+    expect_of_all(x, out, true);
+}
+
+/* Flattened as people write it. */
+static void softmax_of_all(const char *op)
+{
+    static const int64_t perm[] = {1, 0, 2};
+    static const int64_t flat[] = {0, -1};
+    static const int64_t parted[] = {0, -1, IN};
+    begin(14);
+    onnx_constant(&builder, "flat", onnx_ints(&builder, 1, 2, flat));
+    onnx_constant(&builder, "parted", onnx_ints(&builder, 1, 3, parted));
+    onnx_set_ints(&builder, onnx_node(&builder, "Transpose", "x", "turned"), "perm", 3, perm);
+    onnx_node(&builder, "Reshape", "turned flat", "all");
+    onnx_set_int(&builder, onnx_node(&builder, op, "all", "weights"), "axis", 1);
+    onnx_node(&builder, "Reshape", "weights parted", "out");
+}
+
+START_TEST(test_softmax_over_the_steps_and_features)
+{
+    is_far = _i == 1;
+    softmax_of_all("Softmax");
+    run(expect_softmax_of_all);
+    softmax_of_all("LogSoftmax");
+    run(expect_log_softmax_of_all);
+    is_far = false;
+}
+END_TEST
+
 START_TEST(test_log_softmax)
 {
+    is_far = _i == 1;
     begin(14);
     onnx_set_int(&builder, onnx_node(&builder, "LogSoftmax", "x", "out"), "axis", 0);
     run(expect_log_softmax_of_steps);
     begin(14);
     onnx_set_int(&builder, onnx_node(&builder, "LogSoftmax", "x", "out"), "axis", -1);
     run(expect_log_softmax);
+    is_far = false;
 }
 END_TEST
 
@@ -859,7 +925,8 @@ int main(void)
     tcase_add_test(refused, test_other_tops_are_refused);
     tcase_add_test(steps, test_softmax_over_the_steps);
     tcase_add_test(steps, test_attention_pooling);
-    tcase_add_test(steps, test_log_softmax);
+    tcase_add_loop_test(steps, test_log_softmax, 0, 2);
+    tcase_add_loop_test(steps, test_softmax_over_the_steps_and_features, 0, 2);
     tcase_add_test(steps, test_logarithms);
     tcase_add_test(steps, test_first_and_last_step_by_gather_and_slice);
     suite_add_tcase(suite, steps);
