@@ -625,6 +625,7 @@ CELLS_SUITES = \
   tests/cells/test_import_exports.c \
   tests/cells/test_import_external.c \
   tests/cells/test_import_hostile.c \
+  tests/cells/test_import_ids.c \
   tests/cells/test_import_idioms.c \
   tests/cells/test_import_index.c \
   tests/cells/test_import_joined.c \

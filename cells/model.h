@@ -55,6 +55,7 @@ struct cell_tensor {
     uint32_t width;              /* elements in a row, all pieces together */
     int64_t id_bound; /* > 0: values must be 0..id_bound-1 (they index an embedding table; of floats
                          what is left when they are cut to integers) */
+    bool ids_below_zero;  /* with id_bound: values below 0 too, which the model cuts to others */
     uint32_t n_id_bounds; /* 0, or width: element k of each row has a bound of its own, which
                              stands last in the tensor; id_bound is 0 then */
     int64_t id_bounds[CELL_ID_BOUNDS_MAX]; /* 0: any value */
@@ -333,10 +334,11 @@ struct cell_labels {
     uint32_t first;    /* of these outputs, */
     uint32_t sequence; /* and theirs: at most as many as steps of what they are made of */
     int64_t blank;
-    uint32_t n_ids;   /* with the blank */
-    uint32_t frames;  /* of a transducer: the sequence that it goes through */
-    int64_t id_bound; /* what it looks up: ids below, or 0 */
-    bool has_last;    /* of CTC with sessions: these are the label of a row's last step, and 1; */
+    uint32_t n_ids;      /* with the blank */
+    uint32_t frames;     /* of a transducer: the sequence that it goes through */
+    int64_t id_bound;    /* what it looks up: ids below, or 0 */
+    bool ids_below_zero; /* as of a tensor */
+    bool has_last; /* of CTC with sessions: these are the label of a row's last step, and 1; */
     uint32_t last_input, last_output; /* [batch] of int64, 0 before the first step */
 };
 

@@ -348,6 +348,7 @@ static enum base_status add_history(struct cell_model *model, uint32_t n, struct
     if (source->kind == CELL_SOURCE_INPUT) { // ids are ids there too
         const struct cell_tensor *from = &model->inputs[source->index];
         tensor.id_bound = from->id_bound;
+        tensor.ids_below_zero = from->ids_below_zero;
         tensor.n_id_bounds = from->n_id_bounds;
         memcpy(tensor.id_bounds, from->id_bounds, sizeof(tensor.id_bounds));
     }
@@ -414,6 +415,7 @@ static enum base_status add_search(struct cell_model *model, struct base_error *
         init->or_start = is_labels;
         model->states[model->n_states - 1].or_start = is_labels;
         model->inputs[init->index].id_bound = is_labels ? model->labels.id_bound : 0;
+        model->inputs[init->index].ids_below_zero = is_labels && model->labels.ids_below_zero;
     }
     return BASE_OK;
 }

@@ -339,7 +339,11 @@ static enum base_status add_decoder(struct binding *b)
     stage->init[CELL_TRANSDUCER_LABELS] = (struct cell_source){.kind = CELL_SOURCE_START};
     const size_t bytes = cell_dtype_bytes(labels->dtype);
     for (uint32_t i = 0; i < labels->width; i++) {
-        memcpy(&model->decoder.start[i * bytes], &start, bytes); // little-endian
+        // Of several, those before the last stand for none where the predictor knows such.
+        const bool is_none =
+            i + 1 < labels->width && b->predictor->inputs[b->labels].ids_below_zero;
+        const int64_t id = is_none ? -1 : start;
+        memcpy(&model->decoder.start[i * bytes], &id, bytes); // little-endian
     }
     model->decoder.stage = model->n_stages - 1;
     model->decoder.sequence = model->n_sequences++;
@@ -401,13 +405,15 @@ static enum base_status set_outputs(struct binding *b)
         model->outputs[o].sequence = is_timed ? model->decoder.sequence : 0;
         model->n_outputs++;
     }
+    const struct cell_tensor *labels = &b->predictor->inputs[b->labels];
     model->labels = (struct cell_labels){.is_on = true,
                                          .first = first,
                                          .sequence = model->decoder.sequence,
                                          .blank = b->options->decoding.blank,
                                          .n_ids = b->joiner->outputs[0].width,
                                          .frames = b->frames,
-                                         .id_bound = b->predictor->inputs[b->labels].id_bound};
+                                         .id_bound = labels->id_bound,
+                                         .ids_below_zero = labels->ids_below_zero};
     return BASE_OK;
 }
 

@@ -6,6 +6,7 @@
 #include "cells/model.h"
 #include "server/about.h"
 #include "server/model_files.h"
+#include "server/tensors.h"
 #include "server/text.h"
 
 #include <dirent.h>
@@ -31,7 +32,7 @@ static void write_vocabulary(struct base_buf *out, const struct srv_vocabulary *
 static void write_ids(struct base_buf *out, const struct cell_tensor *tensor)
 {
     if (tensor->id_bound > 0) {
-        base_buf_printf(out, ", ids 0..%" PRId64, tensor->id_bound - 1);
+        base_buf_printf(out, ", ids %s%" PRId64, srv_ids_from(tensor), tensor->id_bound - 1);
     }
     for (uint32_t k = 0; k < tensor->n_id_bounds; k++) {
         if (tensor->id_bounds[k] > 0) {

@@ -125,6 +125,11 @@ int64_t srv_tensor_integer(const struct cell_tensor *tensor, const uint8_t *data
     return cell_integer_at(tensor->dtype, data + i * cell_dtype_bytes(tensor->dtype));
 }
 
+const char *srv_ids_from(const struct cell_tensor *tensor)
+{
+    return tensor->ids_below_zero ? "at most " : "0..";
+}
+
 /* Of floats, which the model casts to integers. */
 static enum base_status check_float_ids(const struct cell_tensor *want,
                                         const struct srv_tensor *got, struct base_error *error)
@@ -133,10 +138,11 @@ static enum base_status check_float_ids(const struct cell_tensor *want,
         float id = 0.0f;
         memcpy(&id, got->data + i * sizeof(id), sizeof(id));
         const int64_t bound = cell_tensor_id_bound(want, i);
-        if (bound > 0 && !(id >= 0.0f && id < (float)bound)) { // a NaN neither
+        const bool is_low = id < 0.0f && !want->ids_below_zero;
+        if (bound > 0 && (is_low || !(id < (float)bound))) { // a NaN neither
             return base_fail(error, BASE_INVALID_ARGUMENT,
-                             "input '%s': id %g at position %zu, expected 0..%" PRId64, want->name,
-                             (double)id, i, bound - 1);
+                             "input '%s': id %g at position %zu, expected %s%" PRId64, want->name,
+                             (double)id, i, srv_ids_from(want), bound - 1);
         }
     }
     return BASE_OK;
@@ -152,10 +158,10 @@ static enum base_status check_ids(const struct cell_tensor *want, const struct s
     for (size_t i = 0; i < count; i++) {
         int64_t id = srv_tensor_integer(want, got->data, i);
         const int64_t bound = cell_tensor_id_bound(want, i);
-        if (bound > 0 && (id < 0 || id >= bound)) {
+        if (bound > 0 && ((id < 0 && !want->ids_below_zero) || id >= bound)) {
             return base_fail(error, BASE_INVALID_ARGUMENT,
-                             "input '%s': id %" PRId64 " at position %zu, expected 0..%" PRId64,
-                             want->name, id, i, bound - 1);
+                             "input '%s': id %" PRId64 " at position %zu, expected %s%" PRId64,
+                             want->name, id, i, srv_ids_from(want), bound - 1);
         }
     }
     return BASE_OK;

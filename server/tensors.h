@@ -31,6 +31,9 @@ enum base_status srv_tensor_take(struct srv_request *request, const struct cell_
 /* Element i of an input of integers. */
 int64_t srv_tensor_integer(const struct cell_tensor *tensor, const uint8_t *data, size_t i);
 
+/* Of ids that are bounded, for messages: what stands before the largest. */
+const char *srv_ids_from(const struct cell_tensor *tensor);
+
 /* Makes request->outputs, zeros, of these extents; or each output of its own, extents[n_outputs].
  * outputs: by the model's number; data NULL where
  * one is not asked for. */

@@ -216,6 +216,10 @@ enum base_status cell__row_embedding(struct cell__import *im, const struct cell_
     }
     uint32_t first = CELL__NONE;
     uint32_t n = 0;
+    struct cell__clipped_ids clipped;
+    if (cell__row_clipped_ids(im, index, &clipped)) {
+        return cell__row_clipped_lookup(im, table, &clipped, index, out);
+    }
     const uint32_t ids = cell__row_element_ids(im, index, &first);
     const bool is_chosen = cell__row_is_chosen(im, index, &n);
     if (is_chosen && (int64_t)n > table->rows) {

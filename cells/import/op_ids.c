@@ -1,12 +1,19 @@
-/* Ids that may count from the end of a table, as Keras 3 writes an embedding: of an id below 0 the
- * rows of the table are added. tf2onnx makes small operators of integers of it,
+/* Ids that are looked up as something else than they are.
+ *
+ * Those that may count from the end of a table, as Keras 3 writes an embedding: of an id below 0
+ * the rows of the table are added. tf2onnx makes small operators of integers of it,
  *
  *     Add(Mul(Cast(Less(Cast(x), 0)), Add(x, n)), Mul(x, Cast(Not(Less(Cast(x), 0)))))
  *
  * which is x for each id that a request may hold: one below 0 is refused as any outside of the
- * table. */
+ * table.
+ *
+ * Those that are cut to a range, as the predictors of icefall's transducers have it, where -1
+ * stands for no label: in floats, which are exact as far as tables go. */
 #include "cells/import/ops.h"
+#include "cells/import/rows.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Whether input i is Cast(Less(Cast(x), 0)), or, is_not, Cast(Not(of that)). */
@@ -75,4 +82,123 @@ void cell__replace_ids(struct cell__import *im, struct cell__node *node)
         node->inputs[0] = x;
         node->n_inputs = 1;
     }
+}
+
+/* ---- Cut to a range ------------------------------------------------------------------------- */
+
+#define EXACT_MAX (1 << 24)
+
+/* A constant of one integer; INFINITY where none is given. false: it is no such. */
+static bool read_limit(struct cell__import *im, const struct cell__node *node, uint32_t i,
+                       float *out)
+{
+    *out = INFINITY;
+    if (!cell__has_input(node, i)) {
+        return true;
+    }
+    const struct cell__value *value = cell__input(im, node, i);
+    if (value->kind != CELL__CONST || value->dtype == CELL__F32 || value->tensor.count != 1) {
+        return false;
+    }
+    const struct cell__sym sym = cell__tensor_sym(&value->tensor, 0);
+    const int64_t most = EXACT_MAX; // and what is beyond is no limit
+    *out = sym.add > most ? INFINITY : (float)sym.add;
+    return cell__sym_is_number(&sym) && sym.add >= 0;
+}
+
+/* Integers as a request brings them, of any width. */
+static uint32_t ids_of(const struct cell__import *im, uint32_t row)
+{
+    while (im->rows[row].kind == CELL__ROW_OP && im->rows[row].op.kind == CELL_OP_CAST &&
+           im->rows[row].value.dtype != CELL_F32) {
+        row = im->rows[row].op.operands[0];
+    }
+    const struct cell__row *at = &im->rows[row];
+    return at->kind == CELL__ROW_INPUT && at->value.dtype != CELL_F32 ? row : CELL__NONE;
+}
+
+/* floats, cut to at most `high`, as the integers that ids are. */
+static enum base_status as_ids(struct cell__import *im, uint32_t floats, float high,
+                               struct cell_value value, uint32_t *out)
+{
+    struct cell_op cast = {.kind = CELL_OP_CAST, .n_operands = 1, .operands = {floats}};
+    if (high < INFINITY) {
+        uint32_t number = CELL__NONE;
+        BASE_TRY(cell__row_number(im, high, &number));
+        BASE_TRY(cell__row_pair(im, CELL_OP_MIN, floats, number, &cast.operands[0]));
+    }
+    return cell__row_op(im, &cast, value, out);
+}
+
+bool cell__is_ids_clip(struct cell__import *im, const struct cell__node *node)
+{
+    const struct cell__value *in = cell__input(im, node, 0);
+    return strcmp(node->op->name, "Clip") == 0 && in->kind == CELL__ROWS &&
+           ids_of(im, in->row) != CELL__NONE &&
+           (im->is_part || im->rows[in->row].times != 0 || im->rows[in->row].value.width > 1);
+}
+
+enum base_status cell__lower_ids_clip(struct cell__import *im, struct cell__node *node)
+{
+    const uint32_t given = ids_of(im, cell__input(im, node, 0)->row);
+    const struct cell_value value = im->rows[given].value;
+    struct cell_op cast = {.kind = CELL_OP_CAST, .n_operands = 1, .operands = {given}};
+    float limits[2];
+    uint32_t number = CELL__NONE;
+    uint32_t row = CELL__NONE;
+    if (!read_limit(im, node, 1, &limits[0]) || !read_limit(im, node, 2, &limits[1]) ||
+        !(limits[0] < limits[1])) {
+        return cell__refuse(im, "of integers that depend on the request, to other limits than "
+                                "constants from 0 on");
+    }
+    BASE_TRY(cell__row_number(im, limits[0], &number));
+    BASE_TRY(cell__row_op(im, &cast, (struct cell_value){CELL_F32, value.width}, &row));
+    BASE_TRY(cell__row_pair(im, CELL_OP_MAX, row, number, &row));
+    BASE_TRY(as_ids(im, row, limits[1], value, &row));
+    cell__set_row(im, node, 0, row);
+    return BASE_OK;
+}
+
+/* The op of a row, if it is one of this kind. */
+static const struct cell_op *op_of(const struct cell__import *im, uint32_t row,
+                                   enum cell_op_kind kind)
+{
+    const struct cell__row *at = &im->rows[row];
+    return at->kind == CELL__ROW_OP && at->op.kind == kind ? &at->op : NULL;
+}
+
+bool cell__row_clipped_ids(const struct cell__import *im, uint32_t row,
+                           struct cell__clipped_ids *out)
+{
+    const struct cell_op *cast = op_of(im, row, CELL_OP_CAST);
+    if (cast == NULL || im->rows[row].value.dtype == CELL_F32) {
+        return false;
+    }
+    const struct cell_op *min = op_of(im, cast->operands[0], CELL_OP_MIN);
+    *out = (struct cell__clipped_ids){.floats = min == NULL ? cast->operands[0] : min->operands[0],
+                                      .high = min == NULL ? INFINITY
+                                                          : cell__row_same(im, min->operands[1]),
+                                      .is_bounded = im->rows[row].is_bounded};
+    const struct cell_op *max = op_of(im, out->floats, CELL_OP_MAX);
+    const struct cell_op *of = max == NULL ? NULL : op_of(im, max->operands[0], CELL_OP_CAST);
+    out->low = max == NULL ? NAN : cell__row_same(im, max->operands[1]);
+    out->ids = of == NULL ? CELL__NONE : ids_of(im, of->operands[0]);
+    return out->ids != CELL__NONE && out->low >= 0.0f && out->low < out->high;
+}
+
+enum base_status cell__row_clipped_lookup(struct cell__import *im, const struct cell__table *table,
+                                          const struct cell__clipped_ids *clipped, uint32_t index,
+                                          uint32_t *out)
+{
+    const struct cell_value value = im->rows[index].value;
+    if (table->rows < 1 || table->rows > EXACT_MAX || clipped->low >= (float)table->rows) {
+        return cell__refuse(im, "looks up ids that are cut to others than a table's of 1 to 2^24 "
+                                "rows");
+    }
+    if (clipped->high >= (float)table->rows) {
+        const float high = (float)(table->rows - 1);
+        BASE_TRY(as_ids(im, clipped->floats, high, value, &index));
+        im->rows[index].is_bounded = true;
+    }
+    return cell__row_lookup(im, table, index, out);
 }

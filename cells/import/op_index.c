@@ -167,6 +167,9 @@ enum base_status cell__lower_index(struct cell__import *im, struct cell__node *n
     if (cell__is_of_numbers(im, node)) {
         return cell__lower_numbers(im, node);
     }
+    if (cell__is_ids_clip(im, node)) {
+        return cell__lower_ids_clip(im, node);
+    }
     if (node->n_inputs < 2 || !cell__has_input(node, 1) ||
         (node->n_inputs == 3 && cell__has_input(node, 2))) {
         return refuse(im);

@@ -47,7 +47,8 @@ static const struct cell__operator operators[] = {
      "between float32, int64, int32; of bool and bytes that are inputs; to bool from float32"},
     {"Ceil", 1, 1, 1, " ", cell__infer_written, cell__lower_branch, "float32"},
     {"Celu", 1, 1, 1, " alpha ", cell__infer_written, cell__lower_branch, "float32"},
-    {"Clip", 1, 3, 1, " min max ", cell__infer_clip, cell__lower_clip, "float32, constant limits"},
+    {"Clip", 1, 3, 1, " min max ", cell__infer_clip, cell__lower_clip,
+     "float32, constant limits; ids that are looked up, from 0 on"},
     {"Concat", 1, CELL__OPERANDS_MAX, 1, " axis ", cell__infer_concat, cell__lower_concat,
      "along a feature axis; float32 along the steps, of one sequence of any length, or of one "
      "several "

@@ -29,6 +29,20 @@ struct cell__table {
 };
 bool cell__is_positions(struct cell__import *im, const struct cell__node *node);
 cell__op_fn cell__infer_positions, cell__lower_positions;
+/* op_ids.c: Clip of ids, and looking up what it gives: ids from 0 on, none beyond `high`, of which
+ * a table without so many rows refuses those that it has not. */
+struct cell__clipped_ids {
+    uint32_t ids, floats; /* rows: as they came in, and not below `low` */
+    float low, high;      /* high: INFINITY, none */
+    bool is_bounded;      /* cut to the table's, beyond which a request is refused */
+};
+bool cell__is_ids_clip(struct cell__import *im, const struct cell__node *node);
+cell__op_fn cell__lower_ids_clip;
+bool cell__row_clipped_ids(const struct cell__import *im, uint32_t row,
+                           struct cell__clipped_ids *out);
+enum base_status cell__row_clipped_lookup(struct cell__import *im, const struct cell__table *table,
+                                          const struct cell__clipped_ids *clipped, uint32_t index,
+                                          uint32_t *out);
 /* op_distance.c: a Slice of a constant table to the distances between a number of steps */
 bool cell__is_distances(struct cell__import *im, const struct cell__node *node);
 cell__op_fn cell__infer_distances, cell__lower_distances;

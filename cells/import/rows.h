@@ -61,6 +61,7 @@ struct cell__row {
     bool is_cut;             /* WINDOW, see struct cell__steps; INDEX */
     uint32_t by;             /* WINDOW, see struct cell__steps, and so is the next */
     bool is_clipped, is_from_end;
+    bool is_bounded; /* OP: ids cut to a table's, though one beyond is refused (op_ids.c) */
     bool is_counted; /* OP: integers computed of numbers of steps, exact as floats */
     bool is_numbers; /* made of numbers of steps and of constants alone (relative.h) */
     const struct cell__joined *joined; /* JOIN */

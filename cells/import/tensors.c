@@ -500,40 +500,68 @@ static void join_bounds(struct cell_tensor *tensor)
     tensor->id_bound = tensor->n_id_bounds > 0 ? 0 : tensor->id_bound;
 }
 
+/* Of ids that are cut to a table's: one beyond is refused, and one below is not. */
+static void bound_clipped(const struct cell__import *im, const struct cell__clipped_ids *clipped,
+                          int64_t n, struct cell_model *model)
+{
+    struct cell_tensor *tensor = &model->inputs[im->rows[clipped->ids].index];
+    if (clipped->is_bounded) {
+        bound_by(n, &tensor->id_bound);
+        tensor->ids_below_zero = true;
+    }
+}
+
+/* Ids of a lookup, as its input's rows have them; is_plain: by inputs, of which some are looked up
+ * as they are. */
+static enum base_status bound_ids(struct cell__import *im, const struct cell__row *row,
+                                  struct cell_model *model, bool *is_plain)
+{
+    const uint32_t operand = row->op.operands[0];
+    const int64_t n = row->op.weights[0].rows;
+    struct cell__clipped_ids clipped;
+    uint32_t first = CELL__NONE;
+    uint32_t chosen = 0;
+    const uint32_t ids = cell__row_element_ids(im, operand, &first);
+    if (ids != CELL__NONE) {
+        const uint32_t input = im->rows[ids].index;
+        const uint32_t width = im->rows[operand].value.width;
+        is_plain[input] = true;
+        if (first != CELL__NONE) {
+            return bound_elements(im, &model->inputs[input], first, width, n);
+        }
+        bound_by(n, &model->inputs[input].id_bound);
+        return BASE_OK;
+    }
+    if (cell__row_clipped_ids(im, operand, &clipped)) {
+        bound_clipped(im, &clipped, n, model);
+        return BASE_OK;
+    }
+    if (cell__row_is_chosen(im, operand, &chosen)) {
+        return BASE_OK;
+    }
+    const uint32_t sequence = numbered_sequence(im, operand);
+    if (sequence == CELL__NONE) { // of pairs of steps, which relative.h looks up
+        base_assert(row->is_numbers);
+        return BASE_OK;
+    }
+    int64_t steps = model->sequences[sequence].steps_max;
+    bound_by(n, &steps);
+    model->sequences[sequence].steps_max = (uint32_t)steps;
+    return BASE_OK;
+}
+
 /* Embeddings bound the ids that an input may hold, or how many steps a sequence has. */
 static enum base_status set_id_bounds(struct cell__import *im, struct cell_model *model)
 {
+    bool is_plain[CELL_TENSORS_MAX] = {false};
     for (uint32_t r = 0; r < im->n_rows; r++) {
         const struct cell__row *row = &im->rows[r];
-        if (row->kind != CELL__ROW_OP || row->op.kind != CELL_OP_GATHER) {
-            continue;
+        if (row->kind == CELL__ROW_OP && row->op.kind == CELL_OP_GATHER) {
+            BASE_TRY(bound_ids(im, row, model, is_plain));
         }
-        uint32_t first = CELL__NONE;
-        uint32_t chosen = 0;
-        const uint32_t ids = cell__row_element_ids(im, row->op.operands[0], &first);
-        const int64_t n = row->op.weights[0].rows;
-        if (ids != CELL__NONE && first != CELL__NONE) {
-            const uint32_t width = im->rows[row->op.operands[0]].value.width;
-            BASE_TRY(bound_elements(im, &model->inputs[im->rows[ids].index], first, width, n));
-            continue;
-        }
-        if (ids != CELL__NONE) {
-            bound_by(n, &model->inputs[im->rows[ids].index].id_bound);
-            continue;
-        }
-        if (cell__row_is_chosen(im, row->op.operands[0], &chosen)) {
-            continue;
-        }
-        const uint32_t sequence = numbered_sequence(im, row->op.operands[0]);
-        if (sequence == CELL__NONE) { // of pairs of steps, which relative.h looks up
-            base_assert(row->is_numbers);
-            continue;
-        }
-        int64_t steps = model->sequences[sequence].steps_max;
-        bound_by(n, &steps);
-        model->sequences[sequence].steps_max = (uint32_t)steps;
     }
     for (uint32_t i = 0; i < model->n_inputs; i++) {
+        model->inputs[i].ids_below_zero = model->inputs[i].ids_below_zero && !is_plain[i];
         join_bounds(&model->inputs[i]);
     }
     return BASE_OK;

@@ -67,6 +67,24 @@ static void write_encoder(const struct hearer_form *form, const char *version, c
     parts_write(&hearer_builder, version, name);
 }
 
+/* The labels' rows of the table; zeros for those that are none. */
+static void write_rows(bool knows_none)
+{
+    if (!knows_none) {
+        onnx_node(&hearer_builder, "Gather", "table y", "rows");
+        return;
+    }
+    onnx_constant(&hearer_builder, "zero", onnx_ints(&hearer_builder, 0, 1, (const int64_t[]){0}));
+    onnx_constant(&hearer_builder, "last", onnx_ints(&hearer_builder, 1, 1, (const int64_t[]){2}));
+    onnx_node(&hearer_builder, "Clip", "y zero", "cut");
+    onnx_node(&hearer_builder, "Gather", "table cut", "looked_up");
+    onnx_node(&hearer_builder, "GreaterOrEqual", "y zero", "is_label");
+    onnx_node(&hearer_builder, "Unsqueeze", "is_label last", "each");
+    onnx_set_int(&hearer_builder, onnx_node(&hearer_builder, "Cast", "each", "factors"), "to",
+                 PARTS_FLOAT);
+    onnx_node(&hearer_builder, "Mul", "looked_up factors", "rows");
+}
+
 /* decoder_out [batch, HEARER_JOINED] of the last label and a state, or of the last two labels. */
 static void write_predictor(const struct hearer_form *form, const char *version, const char *name)
 {
@@ -77,7 +95,7 @@ static void write_predictor(const struct hearer_form *form, const char *version,
     if (form->is_stateless) {
         onnx_input(&hearer_builder, "y", PARTS_INT64, 2, labels);
         hearer_constant("m", HEARER_CONTEXT * EMBEDDED, joined_of(form), 1.0f);
-        onnx_node(&hearer_builder, "Gather", "table y", "rows");
+        write_rows(form->knows_none);
         onnx_set_int(&hearer_builder, onnx_node(&hearer_builder, "Flatten", "rows", "x"), "axis",
                      1);
         onnx_node(&hearer_builder, "MatMul", "x m", "decoder_out");
@@ -166,6 +184,14 @@ static void take_floats(const struct visit *visit, const char *name, float *out,
     const struct srv_tensor *tensor = texts_output(visit, name);
     ck_assert_uint_eq(tensor->bytes, n * sizeof(float));
     memcpy(out, tensor->data, tensor->bytes);
+}
+
+void hearer_start(const struct hearer_form *form, int64_t labels[HEARER_CONTEXT])
+{
+    const int64_t start = form->is_direct ? form->start : form->blank;
+    for (uint32_t i = 0; i < HEARER_CONTEXT; i++) {
+        labels[i] = form->knows_none && i + 1 < HEARER_CONTEXT ? -1 : start;
+    }
 }
 
 /* What the predictor makes of these labels; its state goes on. */

@@ -18,6 +18,7 @@
 
 struct hearer_form {
     bool is_stateless; /* the predictor reads the last labels alone */
+    bool knows_none;   /* is_stateless: an id below 0 stands for no label, as in icefall's */
     bool is_direct;    /* the joiner adds what both make, and no part of it is a frame's alone */
     bool is_bidirectional;
     bool has_lengths;
@@ -43,6 +44,9 @@ void hearer_constant(const char *name, int64_t rows, int64_t cols, float scale);
 
 /* The model into texts_folder, and each of its parts as a model. */
 void hearer_write(const struct hearer_model *model);
+
+/* What the predictor reads before the first label. */
+void hearer_start(const struct hearer_form *form, int64_t labels[HEARER_CONTEXT]);
 
 /* What the predictor makes of the last HEARER_CONTEXT labels; its state goes on. out:
  * [HEARER_FRAMES

@@ -25,6 +25,16 @@ static const struct hearer_model models[] = {
     {"stateful",
      "states: h0=hn\nmax-symbols: 4\n",
      {.has_state = true, .symbols_max = 4, .favour = 1.5f}},
+    {"icefall",
+     "max-symbols: 1\n",
+     {.is_stateless = true, .knows_none = true, .symbols_max = 1, .favour = 1.0f}},
+    {"icefall_session",
+     "states: recurrent\nmax-symbols: 1\n",
+     {.is_stateless = true,
+      .knows_none = true,
+      .has_lengths = true,
+      .symbols_max = 1,
+      .favour = 1.5f}},
     {"lengths",
      "vocabularies: token=words:marks.txt\n",
      {.has_lengths = true, .symbols_max = 10, .favour = 1.5f}},
@@ -46,10 +56,10 @@ static void search(const struct hearer_model *model, const float *frames, uint32
                    struct hearer_path *path)
 {
     const struct hearer_form *form = &model->form;
-    const int64_t start = form->is_direct ? form->start : form->blank;
-    int64_t labels[HEARER_CONTEXT] = {start, start};
+    int64_t labels[HEARER_CONTEXT];
     float h[HEARER_HIDDEN] = {0};
     float predicted[HEARER_FRAMES + HEARER_JOINED];
+    hearer_start(form, labels);
     hearer_predict(model, labels, h, predicted);
     for (uint32_t t = 0; t < n; t++) {
         for (uint32_t s = 0; s < form->symbols_max; s++) {
@@ -136,12 +146,13 @@ static void expect_part(const struct visit *visit, const struct hearer_path *pat
 }
 
 /* Cut anywhere, also where a row has no frame in a part, or none in the first. _i: the states of
- * layers, or a tensor of the encoder's. */
+ * layers, a tensor of the encoder's, or the last labels alone, of which there may be none. */
 START_TEST(test_a_session_in_parts_hears_what_the_whole_does)
 {
+    static const char *const names[] = {"session", "stateful", "icefall_session"};
     size_t model = 0;
     uint32_t said = 0;
-    while (strcmp(models[model].name, _i == 0 ? "session" : "stateful") != 0) {
+    while (strcmp(models[model].name, names[_i]) != 0) {
         model++;
     }
     for (uint32_t i = 0; i < 16; i++) {
@@ -386,7 +397,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, texts_teardown);
     tcase_add_loop_test(tcase, test_labels_are_those_that_the_search_finds, 0, (int)MODELS);
     tcase_add_test(tcase, test_company_changes_nothing);
-    tcase_add_loop_test(tcase, test_a_session_in_parts_hears_what_the_whole_does, 0, 2);
+    tcase_add_loop_test(tcase, test_a_session_in_parts_hears_what_the_whole_does, 0, 3);
     tcase_add_test(tcase, test_sessions_begin_with_the_start);
     tcase_add_test(tcase, test_clients_are_told_of_labels);
     tcase_add_test(tcase, test_requests_that_ask_for_something_else_are_refused);

@@ -23,9 +23,12 @@ static const struct hearer_model models[] = {
     {"penalty", // the score alone counts
      "max-symbols: 1\nbeam: 5\nlength-penalty: 0\n",
      {.symbols_max = 1, .favour = 1.5f}},
+    {"icefall",
+     "max-symbols: 1\nbeam: 4\n",
+     {.is_stateless = true, .knows_none = true, .symbols_max = 1, .favour = 1.0f}},
 };
 
-static const uint32_t widths[] = {4, 3, 8, 2, 5};
+static const uint32_t widths[] = {4, 3, 8, 2, 5, 4};
 
 #define MODELS (sizeof(models) / sizeof(models[0]))
 
@@ -148,11 +151,11 @@ static uint32_t go_on(const struct hearer_model *model, const struct hypothesis 
 static void search(const struct hearer_model *model, const float *frames, uint32_t n,
                    struct hearer_path *path)
 {
-    const int64_t start = model->form.is_direct ? model->form.start : model->form.blank;
     const uint32_t context = model->form.is_stateless ? HEARER_CONTEXT : 1;
     uint32_t n_beam = 1;
     const struct hypothesis *best = NULL;
-    beams[0][0] = (struct hypothesis){.labels = {start, start}};
+    beams[0][0] = (struct hypothesis){.score = 0.0};
+    hearer_start(&model->form, beams[0][0].labels);
     hearer_predict(model, beams[0][0].labels, beams[0][0].h, beams[0][0].predicted);
     for (uint32_t t = 0; t < n; t++) {
         struct continuation all[WIDTH_MAX];

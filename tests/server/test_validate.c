@@ -696,6 +696,32 @@ START_TEST(test_ids_that_are_floats_are_checked_too)
 }
 END_TEST
 
+/* What the model cuts to a table's: any id below 0, none beyond the table. */
+START_TEST(test_ids_below_zero_where_the_model_cuts_them)
+{
+    static const struct {
+        int64_t id;
+        const char *message;
+    } cases[] = {
+        {-1, NULL},
+        {INT64_MIN, NULL},
+        {MODELS_TOKENS - 1, NULL},
+        {MODELS_TOKENS, "input 'tokens': id 32 at position 1, expected at most 31"},
+    };
+    tokens->inputs[0].ids_below_zero = true;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        ask_init(&ask, tokens, ROWS, STEPS, &numbers, ASK_PLAIN);
+        set_token(1, cases[i].id);
+        if (cases[i].message != NULL) {
+            expect(cases[i].message);
+        } else {
+            expect_ok();
+            ask_release(&ask);
+        }
+    }
+}
+END_TEST
+
 /* Each element of a row has a table of its own, or none: that of which there is one too many. */
 START_TEST(test_ids_beside_each_other_have_bounds_of_their_own)
 {
@@ -877,6 +903,7 @@ static TCase *bad_case(void)
     tcase_add_test(tcase, test_narrow_ids_are_checked_too);
     tcase_add_test(tcase, test_ids_that_are_floats_are_checked_too);
     tcase_add_test(tcase, test_ids_beside_each_other_have_bounds_of_their_own);
+    tcase_add_test(tcase, test_ids_below_zero_where_the_model_cuts_them);
     tcase_add_test(tcase, test_numbers_of_steps_are_of_steps_that_are_there);
     tcase_add_test(tcase, test_ids_at_odd_addresses_are_checked_too);
     tcase_add_test(tcase, test_outputs_beyond_the_requests_memory_are_refused);

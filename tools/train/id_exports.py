@@ -66,6 +66,21 @@ class Chosen(nn.Module):
         return self.table(ids)
 
 
+class Cut(nn.Module):
+    """ids of which those below 0 stand for none, and others that are cut to a range, as icefall's predictors have it"""
+
+    inputs, outputs = {"ids": STEPS, "ages": STEPS}, {"y": STEPS}
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.decades = nn.Embedding(CLASSES, HIDDEN), nn.Embedding(4, HIDDEN)
+        self.rnn = nn.GRU(HIDDEN, HIDDEN, batch_first=True)
+
+    def forward(self, ids, ages):
+        rows = self.table(ids.clamp(min=0)) * (ids >= 0).unsqueeze(2)
+        return self.rnn(rows + self.decades(ages.clamp(min=1, max=3)))[0]
+
+
 class Hot(Chosen):
     """the same as a row of zeros and a one"""
 
@@ -80,6 +95,7 @@ class Hot(Chosen):
 MODULES = {
     "ids_categories": Categories,
     "ids_chosen": Chosen,
+    "ids_cut": Cut,
     "ids_hot": Hot,
     "ids_mixed": Mixed,
 }
@@ -95,6 +111,9 @@ def draw_ids(shape, generator):
 
 def make_inputs(module, batch, time, generator):
     x = torch.randint(-8, 9, (batch, time, INPUT), generator=generator) / 8
+    if "ages" in module.inputs:
+        ids = torch.randint(-2, CLASSES, (batch, time), generator=generator)
+        return ids, torch.randint(-3, 9, (batch, time), generator=generator)
     if "mixed" in module.inputs:
         return [torch.cat([x, draw_ids((batch, time), generator).float()], -1)]
     if "categories" in module.inputs:
