@@ -387,7 +387,6 @@ static enum base_status take_output(struct srv_http__decoder *decoder, const jso
     BASE_TRY(take_text(decoder, json_object_get(object, "name"), "name of an output",
                        CELL_NAME_BYTES - 1, name));
     BASE_TRY(take_parameters(decoder, object, "an output", &parameters));
-    *binary = decoder->form->binary_all;
     BASE_TRY(take_flag(decoder, parameters, "binary_data", binary));
     return check_tensor_parameters(decoder, parameters, "output");
 }
@@ -435,10 +434,12 @@ enum base_status srv_http__take_root(struct srv_http__decoder *decoder, const js
 
 static enum base_status take_infer(struct srv_http__decoder *decoder, const json_t *root)
 {
+    bool is_binary = false;
     BASE_TRY(srv_http__take_root(decoder, root));
     const json_t *parameters = json_object_get(root, "parameters");
     BASE_TRY(srv_http__take_parameters(decoder, parameters));
-    BASE_TRY(take_flag(decoder, parameters, "binary_data_output", &decoder->form->binary_all));
+    BASE_TRY(take_flag(decoder, parameters, "binary_data_output", &is_binary));
+    memset(decoder->form->binary, is_binary ? 1 : 0, sizeof(decoder->form->binary));
     BASE_TRY(take_inputs(decoder, json_object_get(root, "inputs")));
     return take_outputs(decoder, json_object_get(root, "outputs"));
 }

@@ -26,8 +26,9 @@ void srv_http_codec_release(struct srv_http_codec *codec);
 
 /* What a body asks for beside the request: outputs in binary or in JSON. */
 struct srv_http_form {
-    bool binary_all;               /* outputs that say nothing else, and all when none is named */
-    bool binary[CELL_TENSORS_MAX]; /* by index of srv_request's wanted */
+    /* By index of srv_request's wanted; of those that the body does not name, and where it names
+     * none, what it says of all. A session names what it wants itself. */
+    bool binary[CELL_TENSORS_MAX];
 };
 
 struct srv_http_body {

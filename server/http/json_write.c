@@ -75,7 +75,7 @@ void srv_http_encode(const struct srv_request *request, const struct srv_http_fo
     base_buf_text(json, ",\"outputs\":[");
     for (uint32_t i = 0; i < request->n_outputs; i++) {
         const struct srv_tensor *tensor = &request->outputs[i];
-        bool binary = request->n_wanted > 0 ? form->binary[i] : form->binary_all;
+        const bool binary = form->binary[i];
         base_buf_text(json, i == 0 ? "" : ",");
         add_output(tensor, binary, json);
         if (binary) {

@@ -33,7 +33,7 @@ static void check_round_trip(struct srv_http_codec *codec, const struct srv_requ
 {
     struct srv_request written = *decoded;
     struct srv_request *request = &written;
-    struct srv_http_form form = {.binary_all = false};
+    struct srv_http_form form = {.binary = {false}};
     struct srv_http_answer answer;
     struct base_buf json;
     for (uint32_t i = 0; i < request->n_inputs; i++) {
