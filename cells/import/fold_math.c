@@ -60,11 +60,23 @@ static enum base_status equal(struct cell__import *im, const struct pair *pair, 
     return BASE_OK;
 }
 
+/* What one number of steps has more than another that follows from the same, where that is fixed.
+ */
+static bool subtract_steps(const struct cell__import *im, const struct cell__sym *a,
+                           const struct cell__sym *b, struct cell__sym *out)
+{
+    int64_t more = 0;
+    const bool is_fixed = cell__steps_more(im, a, b, &more);
+    *out = cell__sym_number(more);
+    return is_fixed;
+}
+
 /* Where the request's shape decides: as it will be, by an axis. */
 static bool compute_of_axis(struct cell__import *im, char op, const struct cell__sym *a,
                             const struct cell__sym *b, struct cell__sym *out)
 {
-    return (op == '/' && cell__sym_is_number(b) && cell__axis_divide(im, a, b->add, out)) ||
+    return (op == '-' && subtract_steps(im, a, b, out)) ||
+           (op == '/' && cell__sym_is_number(b) && cell__axis_divide(im, a, b->add, out)) ||
            (op == '>' && cell__axis_larger(im, a, b, out)) ||
            (op == '<' && cell__axis_smaller(im, a, b, out));
 }

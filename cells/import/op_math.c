@@ -359,7 +359,19 @@ enum base_status cell__lower_select(struct cell__import *im, struct cell__node *
 
 /* ---- Of one operand ----------------------------------------------------------------------- */
 
-/* Of a constant of floats. */
+/* Neg of integers, which shapes make: nothing less them. */
+static enum base_status fold_negative(struct cell__import *im, const struct cell__node *node)
+{
+    static const int64_t zeros[1] = {0}; // of any type
+    const struct cell__tensor *in = &cell__input(im, node, 0)->tensor;
+    const struct cell__tensor zero = {.dtype = in->dtype, .count = 1, .data = zeros};
+    struct cell__tensor out;
+    BASE_TRY(cell__fold_binary(im, '-', &zero, in, &out));
+    cell__set_const(im, node, 0, &out);
+    return BASE_OK;
+}
+
+/* Of a constant of floats, or the negative of integers. */
 static enum base_status fold_unary(struct cell__import *im, const struct cell__node *node)
 {
     const struct elementwise *like = elementwise_of(node);
@@ -368,6 +380,9 @@ static enum base_status fold_unary(struct cell__import *im, const struct cell__n
     struct cell__tensor out = {.dtype = CELL__F32};
     void *data = NULL;
     struct cell__sym *none = NULL;
+    if ((in->dtype == CELL__I64 || in->dtype == CELL__I32) && strcmp(node->op->name, "Neg") == 0) {
+        return fold_negative(im, node);
+    }
     if (in->dtype != CELL__F32) {
         return cell__refuse(im, "of a constant of type %s", cell__dtype_name(in->dtype));
     }

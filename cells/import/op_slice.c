@@ -6,6 +6,7 @@
 #include "cells/import/select.h"
 
 #include "base/assert.h"
+#include "base/checked.h"
 
 #include <string.h>
 
@@ -20,6 +21,7 @@ struct cut {
     uint32_t frames;      /* the atom of their number */
     bool is_led;          /* of an unknown size the first, as many as `led` says */
     struct cell__sym led;
+    bool is_settled; /* start was the negative of a number that may be 0: something must be left */
     bool is_kept; /* of an unknown size `size` from `start` on, which counts from the end below 0 */
     int64_t start, size, step, behind;
 };
@@ -181,12 +183,31 @@ static bool cut_led(const struct cell__import *im, const struct bounds *bounds, 
     const struct cell__sym *start = &bounds->starts[i];
     const struct cell__sym *end = &bounds->ends[i];
     if (!cell__sym_is_number(start) || start->add != 0 || bounds->steps.at[i] != 1 ||
-        end->factor > (int64_t)CELL_WINDOW_MAX || end->add < -CELL__STEPS_ADD_MAX ||
-        end->add > CELL__STEPS_ADD_MAX || !cell__axis_is_within(im, end, &size->axis)) {
+        end->factor < 1 || end->factor > (int64_t)CELL_WINDOW_MAX ||
+        end->add < -CELL__STEPS_ADD_MAX || end->add > CELL__STEPS_ADD_MAX ||
+        !cell__axis_is_within(im, end, &size->axis)) {
         return false;
     }
     *cut = (struct cut){.is_led = true, .led = *end, .size = 1, .step = 1};
     return true;
+}
+
+/* A start that counts from the end as -n does, where another sequence has n steps: from the
+ * beginning, where as many elements are before it in each request. false: it is none. */
+static bool settle_start(const struct cell__import *im, const struct cell__sym *size,
+                         struct cell__sym *start)
+{
+    struct cell__sym behind = {.axis = start->axis};
+    struct cell__sym before;
+    if (start->factor >= 0 || !base_i64_mul(start->add, -1, &behind.add) ||
+        !base_i64_mul(start->factor, -1, &behind.factor)) {
+        return false;
+    }
+    const bool is_fixed =
+        (cell__sym_compute(im, '-', size, &behind, &before) && cell__sym_is_number(&before)) ||
+        cell__steps_more(im, size, &behind, &before.add);
+    *start = is_fixed ? cell__sym_number(before.add < 0 ? 0 : before.add) : *start;
+    return is_fixed;
 }
 
 /* Elements that the axis must have for a part that is kept. */
@@ -265,12 +286,15 @@ static enum base_status read_cuts(struct cell__import *im, const struct cell__no
         }
         seen |= 1u << k;
         struct cell__sym size = cell__sym_of_axis(im, &shape->axes[k]);
+        const bool is_settled =
+            bounds.steps.at[i] > 0 && settle_start(im, &size, &bounds.starts[i]);
         const struct cell__sym *start = &bounds.starts[i];
         const struct cell__sym *end = &bounds.ends[i];
         const bool is_known =
             cell__sym_is_number(&size) && cell__sym_is_number(start) && cell__sym_is_number(end);
         if (!cell__sym_is_number(&size)) {
             BASE_TRY(cut_symbolic(im, &bounds, i, &size, &cuts->axes[k]));
+            cuts->axes[k].is_settled = is_settled;
         } else if (!is_const && is_known && bounds.steps.at[i] == -1 && end->add < -size.add &&
                    (start->add == -1 || start->add >= size.add - 1)) {
             const bool is_one = size.add == 1; // which is the same turned round
@@ -295,8 +319,8 @@ static enum base_status read_cuts(struct cell__import *im, const struct cell__no
 }
 
 /* The axis of some steps of one whose size the request chooses. */
-static enum base_status cut_steps(struct cell__import *im, const struct cut *cut,
-                                  struct cell__axis *axis)
+static enum base_status steps_axis(struct cell__import *im, const struct cut *cut,
+                                   struct cell__axis *axis)
 {
     const struct cell__axis steps = *axis;
     if (cut->is_led) {
@@ -314,6 +338,19 @@ static enum base_status cut_steps(struct cell__import *im, const struct cut *cut
     axis->atoms[1] = axis->atoms[0];
     axis->atoms[0] = cut->frames;
     axis->n = 2;
+    return BASE_OK;
+}
+
+/* The same. Of -0 ONNX counts from the beginning, so that all would be left: a request where
+ * nothing is must be refused, even if nobody reads the steps one by one. */
+static enum base_status cut_steps(struct cell__import *im, const struct cut *cut,
+                                  struct cell__axis *axis)
+{
+    BASE_TRY(steps_axis(im, cut, axis));
+    struct cell__atom *atom = axis->n == 1 ? &im->atoms[cell__atom_root(im, axis->atoms[0])] : NULL;
+    if (cut->is_settled && atom != NULL && atom->least < 1) {
+        atom->least = 1;
+    }
     return BASE_OK;
 }
 

@@ -242,6 +242,97 @@ START_TEST(test_numbers_that_are_equal_where_the_stride_divides)
 }
 END_TEST
 
+/* "steps": of `of`. */
+static void steps_of(const char *of)
+{
+    numbers("axis", 2);
+    onnx_node(&window_builder, "Shape", of, "sizes");
+    onnx_node(&window_builder, "Gather", "sizes axis", "steps");
+}
+
+/* "y": x from -n on, or up to there, where `w` leaves n steps, "less". */
+static void begin_last(const struct window *w, bool is_end)
+{
+    window_begin(-1);
+    (void)window_add(w, "x", "less");
+    steps_of("less");
+    onnx_node(&window_builder, "Neg", "steps", "from_end");
+    numbers("begin", 0);
+    numbers("far", INT64_MAX);
+    onnx_node(&window_builder, "Slice", is_end ? "x begin from_end axis" : "x from_end far axis",
+              "last");
+}
+
+/* As what an unpadded convolution leaves is added to the last steps of what it reads. */
+START_TEST(test_last_steps_as_many_as_another_sequence_has)
+{
+    const struct cell_sequence wanted[] = {{.stride = 0}, {.stride = 1, .add = -3, .source = 0}};
+    const struct window padded = {
+        .op = "MaxPool", .taps = 3, .dilation = 1, .stride = 1, .before = 2, .behind = 2};
+    struct built built;
+    begin_last(&valid, false);
+    onnx_node(&window_builder, "Add", "last less", "y");
+    window_end("turned w r b");
+    expect_sequences(2, wanted);
+    begin_last(&valid, false); // of none left ONNX takes all: it must not be empty in a join
+    onnx_set_int(&window_builder, onnx_node(&window_builder, "Concat", "last last", "y"), "axis",
+                 2);
+    window_end("turned w r b");
+    load_built(&window_builder, &built);
+    ck_assert_uint_eq(built.model->n_sequences, 3);
+    ck_assert_uint_eq(built.model->sequences[1].steps_min, 1);
+    free_built(&window_builder, &built);
+    begin_last(&padded, false); // more than there are: all
+    onnx_node(&window_builder, "Add", "last x", "y");
+    window_end("turned w r b");
+    expect_sequences(1, wanted);
+    begin_last(&half, false); // of n steps n / 2: where they begin follows from n
+    onnx_node(&window_builder, "Add", "last less", "y");
+    window_refuse(BASE_UNIMPLEMENTED, "Slice (node \"last\", opset 17): takes a part of an axis of "
+                                      "unknown size");
+    begin_last(&half, true); // all but as many
+    onnx_node(&window_builder, "Add", "last less", "y");
+    window_refuse(BASE_UNIMPLEMENTED, "Slice (node \"last\", opset 17): takes a part of an axis of "
+                                      "unknown size");
+    begin_last(&valid, true); // two, or none of two
+    onnx_node(&window_builder, "Add", "last last", "y");
+    window_refuse(BASE_UNIMPLEMENTED, "Slice (node \"last\", opset 17): takes a part of an axis of "
+                                      "unknown size");
+}
+END_TEST
+
+/* The same, the start given as how many more there are; -2 of one that has more counts from the
+ * end. */
+START_TEST(test_a_start_that_is_the_difference_of_two_numbers)
+{
+    const struct cell_sequence left[] = {{.stride = 0}, {.stride = 1, .add = -3, .source = 0}};
+    const struct cell_sequence kept[] = {{.stride = 0}, {.stride = 1, .add = -2, .source = 0}};
+    static const char *const orders[] = {"all steps", "steps all"};
+    for (int i = 0; i < 2; i++) {
+        window_begin(-1);
+        (void)window_add(&valid, "x", "less");
+        steps_of("less");
+        onnx_node(&window_builder, "Shape", "x", "all_sizes");
+        onnx_node(&window_builder, "Gather", "all_sizes axis", "all");
+        onnx_node(&window_builder, "Sub", orders[i], "start");
+        numbers("far", INT64_MAX);
+        onnx_node(&window_builder, "Slice", "x start far axis", "last");
+        onnx_node(&window_builder, i == 0 ? "Add" : "Identity", i == 0 ? "last less" : "last", "y");
+        window_end("turned w r b");
+        expect_sequences(2, i == 0 ? left : kept);
+    }
+    window_begin(-1); // it varies
+    (void)window_add(&half, "x", "less");
+    steps_of("less");
+    onnx_node(&window_builder, "Shape", "x", "all_sizes");
+    onnx_node(&window_builder, "Gather", "all_sizes axis", "all");
+    onnx_node(&window_builder, "Sub", "all steps", "start");
+    numbers("far", INT64_MAX);
+    onnx_node(&window_builder, "Slice", "x start far axis", "y");
+    window_refuse(BASE_UNIMPLEMENTED, "Sub (node \"start\", opset 17): cannot compute a shape");
+}
+END_TEST
+
 /* Of files that state a number of steps. */
 START_TEST(test_known_numbers_of_steps)
 {
@@ -478,6 +569,8 @@ int main(void)
     tcase_add_test(tests, test_a_shape_divided_to_other_numbers_is_refused);
     tcase_add_test(tests, test_what_padding_adds_a_window_takes);
     tcase_add_test(tests, test_numbers_that_are_equal_where_the_stride_divides);
+    tcase_add_test(tests, test_last_steps_as_many_as_another_sequence_has);
+    tcase_add_test(tests, test_a_start_that_is_the_difference_of_two_numbers);
     tcase_add_test(tests, test_known_numbers_of_steps);
     tcase_add_test(tests, test_lengths_of_what_is_left);
     tcase_add_test(tests, test_lengths_that_may_differ_are_refused);

@@ -169,6 +169,34 @@ class Unpadded(nn.Module):
         return torch.softmax(self.head(self.gru(y.transpose(1, 2))[0].mean(1)), 1)
 
 
+class Skipping(nn.Module):
+    """gated convolutions that shorten the sequence, as WaveNet's: to what each makes the last steps
+    of its input are added, and of the sum so far; a GRU over that"""
+
+    kind, outputs, least = "features", {"y": {0: "batch", 1: "left"}}, 5
+
+    def __init__(self):
+        super().__init__()
+        self.taken, self.gates = nn.ModuleList(), nn.ModuleList()
+        self.back, self.skips = nn.ModuleList(), nn.ModuleList()
+        for dilation in (1, 3):
+            self.taken.append(nn.Conv1d(INPUT, 4, 2, dilation=dilation))
+            self.gates.append(nn.Conv1d(INPUT, 4, 2, dilation=dilation))
+            self.back.append(nn.Conv1d(4, INPUT, 1))
+            self.skips.append(nn.Conv1d(4, 6, 1))
+        self.gru = nn.GRU(6, HIDDEN, batch_first=True)
+
+    def forward(self, x):
+        x, total = x.transpose(1, 2), None
+        for taken, gate, back, skip in zip(self.taken, self.gates, self.back, self.skips):
+            z = torch.tanh(taken(x)) * torch.sigmoid(gate(x))
+            y = skip(z)
+            total = y if total is None else y + total[:, :, -y.size(2) :]
+            x = back(z) + x[:, :, x.size(2) - z.size(2) :]
+        y = total + x[:, :, -total.size(2) :].mean(1, keepdim=True)
+        return self.gru(y.transpose(1, 2))[0]
+
+
 class Attended(nn.Module):
     """an LSTM over all steps, which attend to a bidirectional GRU over every second one"""
 
@@ -543,6 +571,7 @@ MODULES = {
     "conv_queried": Queried,
     "conv_reflected": Reflected,
     "conv_residual": Residual,
+    "conv_skipping": Skipping,
     "conv_standardised": Standardised,
     "conv_strided": Strided,
     "conv_taken": Taken,
