@@ -406,9 +406,10 @@ static enum base_status lower_windows(struct cell__import *im, const struct cell
                                       struct conv *conv, uint32_t *row)
 {
     BASE_TRY(cell__check_windows(im, node, &conv->of.windows, row));
-    return conv->of.windows.is_picture   ? cell__row_picture_conv(im, &conv->of, row)
-           : conv->of.windows.within > 0 ? lower_within(im, node, conv, row)
-                                         : lower_place(im, conv, *row, row);
+    BASE_TRY(conv->of.windows.is_picture   ? cell__row_picture_conv(im, &conv->of, row)
+             : conv->of.windows.within > 0 ? lower_within(im, node, conv, row)
+                                           : lower_place(im, conv, *row, row));
+    return cell__window_parts(im, &conv->of.windows, (uint32_t)conv->of.filters, row);
 }
 
 static enum base_status lower(struct cell__import *im, struct cell__node *node, struct conv *conv)

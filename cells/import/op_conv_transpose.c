@@ -414,12 +414,34 @@ static enum base_status lower_turned(struct cell__import *im, struct cell__node 
     return cell__lower_as_conv(im, node, &as);
 }
 
+/* Steps of a sequence, and what is made of each: where a stride parts it, steps of another. */
+static enum base_status lower_steps(struct cell__import *im, const struct cell__node *node,
+                                    const struct transposed *conv, uint32_t *row)
+{
+    const uint32_t axis = 2 + conv->windows.time - (conv->windows.parts > 1 ? 1 : 0);
+    const struct cell__axis *left = &cell__output(im, node, 0)->shape.axes[axis];
+    struct axes axes;
+    struct cell__axis whole;
+    read_axes(conv, &axes);
+    const int64_t parts = axes.window[0].stride;
+    if (parts == 1) {
+        return lower(im, conv, &axes, axes.window[0].sequence, row);
+    }
+    struct cell__steps steps = {.count = 1,
+                                .stride = 1,
+                                .parts = (uint32_t)parts,
+                                .offset = (int32_t)axes.blocks[0].cut,
+                                .is_cut = true};
+    const bool is_parted = cell__axis_whole(im, left, &whole);
+    base_assert(is_parted);
+    BASE_TRY(lower(im, conv, &axes, cell__only_sequence(cell__axis_times(im, &whole)), row));
+    return cell__row_copy_steps(im, &whole, left, &steps, row);
+}
+
 enum base_status cell__lower_conv_transpose(struct cell__import *im, struct cell__node *node)
 {
     struct transposed conv;
     struct cell__windows turned;
-    struct axes axes;
-    struct cell__axis whole;
     uint32_t row = cell__input(im, node, IN_X)->row;
     BASE_TRY(read_node(im, node, &conv));
     if (turn_windows(&conv, &turned)) {
@@ -427,27 +449,9 @@ enum base_status cell__lower_conv_transpose(struct cell__import *im, struct cell
     }
     conv.windows.takes_within = true;
     BASE_TRY(cell__check_windows(im, node, &conv.windows, &row));
-    if (conv.windows.within > 0) {
-        BASE_TRY(lower_picture(im, &conv, &row));
-        cell__set_row(im, node, 0, row);
-        return BASE_OK;
-    }
-    read_axes(&conv, &axes);
-    const struct cell__axis *left = &cell__output(im, node, 0)->shape.axes[2 + conv.windows.time];
-    const int64_t parts = axes.window[0].stride;
-    if (parts == 1) {
-        BASE_TRY(lower(im, &conv, &axes, axes.window[0].sequence, &row));
-    } else {
-        struct cell__steps steps = {.count = 1,
-                                    .stride = 1,
-                                    .parts = (uint32_t)parts,
-                                    .offset = (int32_t)axes.blocks[0].cut,
-                                    .is_cut = true};
-        const bool is_parted = cell__axis_whole(im, left, &whole);
-        base_assert(is_parted);
-        BASE_TRY(lower(im, &conv, &axes, cell__only_sequence(cell__axis_times(im, &whole)), &row));
-        BASE_TRY(cell__row_copy_steps(im, &whole, left, &steps, &row));
-    }
+    BASE_TRY(conv.windows.within > 0 ? lower_picture(im, &conv, &row)
+                                     : lower_steps(im, node, &conv, &row));
+    BASE_TRY(cell__window_parts(im, &conv.windows, (uint32_t)conv.filters, &row));
     cell__set_row(im, node, 0, row);
     return BASE_OK;
 }

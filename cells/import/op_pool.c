@@ -385,7 +385,7 @@ enum base_status cell__lower_pool(struct cell__import *im, struct cell__node *no
     struct pool pool;
     uint32_t row = cell__input(im, node, 0)->row;
     BASE_TRY(read_pool(im, node, &pool));
-    pool.windows.takes_within = true;
+    pool.windows.takes_within = pool.windows.is_each = true;
     BASE_TRY(pool.windows.n == 3 ? lower_clip(im, node, &pool, &row)
                                  : lower_windows(im, node, &pool, &row));
     cell__set_row(im, node, 0, row);

@@ -330,24 +330,96 @@ static enum base_status take_steps(struct cell__import *im, const struct cell__v
     return cell__row_at_steps(im, *row, cell__only_sequence(times), row);
 }
 
+/* Shapes of what the windows read and leave. */
+struct shapes {
+    struct cell__shape x, left;
+};
+
+/* The features of the batch's axis as an axis of their own, before the windows'. */
+static void part_batch(const struct cell__import *im, struct cell__shape *shape)
+{
+    const struct cell__axis batch = shape->axes[0];
+    base_assert(shape->rank == 3);
+    shape->rank = 4;
+    shape->axes[3] = shape->axes[2];
+    shape->axes[2] = shape->axes[0] = (struct cell__axis){.n = 0};
+    for (uint32_t i = 0; i < batch.n; i++) {
+        const struct cell__atom *atom = &im->atoms[cell__atom_root(im, batch.atoms[i])];
+        struct cell__axis *to = &shape->axes[atom->role == CELL__ROLE_FEATURE ? 2 : 0];
+        to->atoms[to->n++] = batch.atoms[i];
+    }
+}
+
+/* Rows below each other in the batch's axis, such as speakers' (batch * speakers, channels, steps):
+ * one row here, of a picture whose height they are. *of: [parts][channels] becomes [channels]
+ * [parts]. */
+static enum base_status take_parts(struct cell__import *im, struct cell__windows *windows,
+                                   struct shapes *shapes, uint32_t *of)
+{
+    const struct cell__shape batch = {.rank = 1, .axes = {shapes->x.axes[0]}};
+    windows->parts = 1;
+    if (windows->n > 1 || windows->is_each) {
+        return BASE_OK;
+    }
+    BASE_TRY(cell__shape_width(im, &batch, &windows->parts));
+    if (windows->parts == 1) {
+        return BASE_OK;
+    }
+    const int64_t channels = cell__axis_size(im, &shapes->x.axes[1]);
+    const uint32_t dims[3] = {1, windows->parts, (uint32_t)channels};
+    if (channels < 1 || channels > CELL_WIDTH_MAX / windows->parts ||
+        im->rows[*of].value.width % ((uint32_t)channels * windows->parts) != 0) {
+        return cell__refuse(im, "of a row that has more features than its channels");
+    }
+    part_batch(im, &shapes->x);
+    part_batch(im, &shapes->left);
+    windows->at[1] = windows->at[0];
+    windows->at[0] =
+        (struct cell__window){.taps = 1, .dilation = 1, .extent = 1, .stride = 1, .add = -1};
+    windows->n = 2;
+    return cell__row_transpose(im, *of, dims, of);
+}
+
+enum base_status cell__window_parts(struct cell__import *im, const struct cell__windows *windows,
+                                    uint32_t filters, uint32_t *row)
+{
+    const uint32_t dims[3] = {1, filters, windows->parts};
+    return windows->parts == 1 ? BASE_OK : cell__row_transpose(im, *row, dims, row);
+}
+
+/* That the row is [channels][..] of the windows' axes alone. */
+static enum base_status check_channels(struct cell__import *im, const struct cell__shape *x,
+                                       const struct cell__windows *windows)
+{
+    const bool is_one_axis = !cell__axis_has(im, &x->axes[1], CELL__ROLE_BATCH) &&
+                             cell__axis_times(im, &x->axes[1]) == 0;
+    return windows->is_each ||
+                   (is_one_axis && windows->channels == cell__axis_size(im, &x->axes[1]))
+               ? BASE_OK
+               : cell__refuse(im, "of a row that has more features than its channels");
+}
+
 enum base_status cell__check_windows(struct cell__import *im, const struct cell__node *node,
                                      struct cell__windows *windows, uint32_t *of)
 {
-    const struct cell__value *x = cell__input(im, node, 0);
-    const struct cell__shape *left = &cell__output(im, node, 0)->shape;
+    const struct cell__value *value = cell__input(im, node, 0);
+    struct shapes shapes = {value->shape, cell__output(im, node, 0)->shape};
+    const struct cell__shape *x = &shapes.x;
+    const struct cell__shape *left = &shapes.left;
     uint32_t width = 0;
-    windows->time = time_of(im, &x->shape, left, windows);
+    BASE_TRY(take_steps(im, value, 2 + time_of(im, x, left, windows), of));
+    BASE_TRY(cell__shape_width(im, x, &width));
+    BASE_TRY(take_parts(im, windows, &shapes, of));
+    windows->time = time_of(im, x, left, windows);
     const uint32_t axis = 2 + windows->time;
-    BASE_TRY(take_steps(im, x, axis, of));
     const struct cell__row *row = &im->rows[*of];
-    const bool has_time = cell__axis_times(im, &x->shape.axes[axis]) != 0;
+    const bool has_time = cell__axis_times(im, &x->axes[axis]) != 0;
     const bool is_step = windows->n == 1 || cell__window_is_step(&windows->at[windows->time]);
     const bool is_of_steps_within = !has_time && windows->takes_within && windows->n == 2 &&
-                                    (!is_step || cell__axis_size(im, &x->shape.axes[axis]) > 1);
+                                    (!is_step || cell__axis_size(im, &x->axes[axis]) > 1);
     const bool is_within = !has_time && !is_of_steps_within && is_step;
-    const bool is_along = row->times == cell__axis_times(im, &x->shape.axes[axis]) &&
+    const bool is_along = row->times == cell__axis_times(im, &x->axes[axis]) &&
                           im->scan == CELL__NONE && !im->feeds_back;
-    BASE_TRY(cell__shape_width(im, &x->shape, &width));
     if ((!is_within && !is_along && !is_of_steps_within) || row->value.width != width) {
         return cell__refuse(im, "over an axis that is not the time of a recurrent node");
     }
@@ -357,20 +429,17 @@ enum base_status cell__check_windows(struct cell__import *im, const struct cell_
         height = axis;
         stay_within(windows);
     } else if (is_of_steps_within) {
-        BASE_TRY(check_within(im, &x->shape.axes[axis], &left->axes[axis], windows));
+        BASE_TRY(check_within(im, &x->axes[axis], &left->axes[axis], windows));
     } else {
-        BASE_TRY(
-            check_time(im, &x->shape.axes[axis], &left->axes[axis], &windows->at[windows->time]));
+        BASE_TRY(check_time(im, &x->axes[axis], &left->axes[axis], &windows->at[windows->time]));
     }
     windows->height = windows->height_left = 1;
     if (windows->n == 2) {
-        BASE_TRY(height_of(im, &x->shape.axes[height], &windows->height));
+        BASE_TRY(height_of(im, &x->axes[height], &windows->height));
         BASE_TRY(height_of(im, &left->axes[height], &windows->height_left));
     }
     windows->channels = width / windows->height / (windows->within > 0 ? windows->within : 1);
-    return (int64_t)windows->channels == cell__axis_size(im, &x->shape.axes[1])
-               ? BASE_OK
-               : cell__refuse(im, "of a row that has more features than its channels");
+    return check_channels(im, x, windows);
 }
 
 enum base_status cell__check_clip(struct cell__import *im, const struct cell__node *node,
@@ -402,7 +471,7 @@ enum base_status cell__check_clip(struct cell__import *im, const struct cell__no
     BASE_TRY(height_of(im, &left->axes[4], &sides->height_left));
     const uint32_t frames = times == 0 ? windows->within : 1;
     sides->channels = windows->channels = width / sides->within / sides->height / frames;
-    return BASE_OK;
+    return check_channels(im, &x->shape, windows);
 }
 
 /* One of both is called the time, the other the height. */

@@ -303,8 +303,10 @@ struct cell__windows {
     uint32_t n; /* 1 to 3 */
     struct cell__window at[3];
     bool takes_within; /* whoever asks goes along the steps where those lie within the row, too */
+    bool is_each; /* whoever asks takes each channel for itself: all before the windows' axes */
     // Set by cell__check_windows().
-    uint32_t time; /* which of them is along the steps */
+    uint32_t time;  /* which of them is along the steps */
+    uint32_t parts; /* of rank 3: rows below each other, all convolved alike, else 1 */
     uint32_t channels, height, height_left;
     uint32_t within, within_left; /* steps that lie within the row, what is left of them; else 0 */
     bool is_picture;              /* so many that they are not taken one by one */
@@ -349,9 +351,12 @@ enum base_status cell__read_transposed(struct cell__import *im, const struct cel
 enum base_status cell__infer_windows(struct cell__import *im, const struct cell__node *node,
                                      const struct cell__windows *windows, int64_t channels);
 /* When lowering: input 0 is a row [channels, height] at each step of one sequence. *row: that,
- * which may become another. */
+ * which may become another. Of rank 3 with parts: these are a height, along which each window is
+ * one place; what is made, [filters, parts], is to be turned back by cell__window_parts(). */
 enum base_status cell__check_windows(struct cell__import *im, const struct cell__node *node,
                                      struct cell__windows *windows, uint32_t *of);
+enum base_status cell__window_parts(struct cell__import *im, const struct cell__windows *windows,
+                                    uint32_t filters, uint32_t *row);
 /* The same of three axes, the frames and both of their pictures, whose windows are `sides`: frames
  * are the steps, or lie within the row (within > 0). */
 enum base_status cell__check_clip(struct cell__import *im, const struct cell__node *node,

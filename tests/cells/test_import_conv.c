@@ -5,6 +5,7 @@
 #include "tests/cells/parse.h"
 #include "tests/util.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { FLOAT = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, INT64 = ONNX__TENSOR_PROTO__DATA_TYPE__INT64 };
@@ -192,6 +193,76 @@ START_TEST(test_only_time_is_convolved)
 }
 END_TEST
 
+static void reshape(const char *from, const char *to, size_t n, const int64_t *dims)
+{
+    char shape[24];
+    char operands[48];
+    (void)snprintf(shape, sizeof(shape), "%s_shape", to);
+    (void)snprintf(operands, sizeof(operands), "%s %s", from, shape);
+    onnx_constant(&builder, shape, onnx_ints(&builder, 1, n, dims));
+    (void)onnx_node(&builder, "Reshape", operands, to);
+}
+
+/* Two halves of the channels are rows of the batch, with the same weights. */
+START_TEST(test_parts_of_a_row_as_rows_of_the_batch)
+{
+    const int64_t halves[] = {-1, CHANNELS / 2, 0};
+    const int64_t whole[] = {-1, FILTERS, 0};
+    const int64_t height = 2;
+    begin();
+    reshape("x", "halves", 3, halves);
+    weights("wc", FILTERS / 2, CHANNELS / 2, 3);
+    (void)onnx_node(&builder, "Conv", "halves wc", "convolved");
+    reshape("convolved", "y", 3, whole);
+    end("-");
+    expect_accepted(&builder);
+    begin(); // of pictures
+    reshape("x", "halves", 3, halves);
+    weights("wc", FILTERS / 2, CHANNELS / 2, 3);
+    onnx_constant(&builder, "height", onnx_ints(&builder, 1, 1, &height));
+    (void)onnx_node(&builder, "Unsqueeze", "halves height", "high");
+    (void)onnx_node(&builder, "Unsqueeze", "wc height", "wide");
+    (void)onnx_node(&builder, "Conv", "high wide", "pictures");
+    (void)onnx_node(&builder, "Squeeze", "pictures height", "convolved");
+    reshape("convolved", "y", 3, whole);
+    refuse(BASE_UNIMPLEMENTED,
+           "Conv (node \"pictures\", opset 17): of a row that has more features "
+           "than its channels");
+}
+END_TEST
+
+/* Of a file that states as many steps as a row has parts. */
+START_TEST(test_steps_are_no_channels)
+{
+    enum { STEPS = 3 };
+    const int64_t dims[] = {-1, STEPS, STEPS * STEPS};
+    const int64_t parted[] = {-1, STEPS, STEPS, STEPS};
+    const int64_t perm[] = {0, 2, 1, 3};
+    const int64_t turned[] = {1, 0, 2};
+    const int64_t rows[] = {-1, STEPS, STEPS, 1};
+    const int64_t taps[] = {STEPS, STEPS, 1, 1};
+    numbers = util_random(1);
+    onnx_init(&builder, 17);
+    onnx_input(&builder, "z", FLOAT, 3, dims);
+    onnx_set_ints(&builder, onnx_node(&builder, "Transpose", "z", "steps"), "perm", 3, turned);
+    onnx_add_weights(&builder, "GRU", STEPS * STEPS, HIDDEN, 1);
+    onnx_set_int(&builder, onnx_node(&builder, "GRU", "steps w r b", "hidden"), "hidden_size",
+                 HIDDEN);
+    reshape("z", "parts", 4, parted);
+    onnx_set_ints(&builder, onnx_node(&builder, "Transpose", "parts", "parts_first"), "perm", 4,
+                  perm);
+    reshape("parts_first", "rows", 4, rows);
+    onnx_constant(&builder, "wc", onnx_random(&builder, 4, taps, &numbers, 0.5f));
+    (void)onnx_node(&builder, "Conv", "rows wc", "out");
+    onnx_output(&builder, "out", FLOAT, 0, NULL);
+    onnx_output(&builder, "hidden", FLOAT, 0, NULL);
+    builder.graph.output[0]->type = builder.graph.output[1]->type = NULL;
+    expect_refused(&builder, BASE_UNIMPLEMENTED,
+                   "Conv (node \"out\", opset 17): of a row that has "
+                   "more features than its channels");
+}
+END_TEST
+
 static Onnx__NodeProto *pool(const char *op, int64_t taps, int64_t before, int64_t behind)
 {
     const int64_t pads[] = {before, behind};
@@ -290,6 +361,8 @@ int main(void)
     tcase_add_test(tests, test_weights_that_do_not_fit_are_refused);
     tcase_add_test(tests, test_beside_lengths_it_is_refused);
     tcase_add_test(tests, test_only_time_is_convolved);
+    tcase_add_test(tests, test_parts_of_a_row_as_rows_of_the_batch);
+    tcase_add_test(tests, test_steps_are_no_channels);
     tcase_add_test(tests, test_pools_around_a_step_are_served);
     tcase_add_test(tests, test_other_pools_are_refused);
     tcase_add_test(tests, test_batch_normalisation_is_of_inference);

@@ -261,7 +261,24 @@ class Subsampled(nn.Module):
         return self.gru(y.transpose(1, 2).contiguous().view(batch, time, channels * bins))[0]
 
 
+class Averaged(nn.Module):
+    """convolutions over a line of text, of its columns [batch, columns, channels, height] the mean of the
+    rows of each channel, a GRU over that"""
+
+    height, outputs = 8, {"y": LEFT}
+
+    def __init__(self):
+        super().__init__()
+        self.front = nn.Sequential(conv(1, 4, 3, 2, 1), nn.Conv2d(4, 5, 3, (2, 1), 1))
+        self.pool = nn.AdaptiveAvgPool2d((None, 1))
+        self.gru = nn.GRU(5, HIDDEN, batch_first=True)
+
+    def forward(self, x):
+        return self.gru(self.pool(torch.relu(self.front(x)).permute(0, 3, 1, 2)).squeeze(3))[0]
+
+
 MODULES = {
+    "picture_averaged": Averaged,
     "picture_crnn": Crnn,
     "picture_depthwise": Depthwise,
     "picture_dilated": Dilated,

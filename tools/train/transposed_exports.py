@@ -135,9 +135,31 @@ class Waveform(nn.Module):
         return y[:, 0, more:-more]
 
 
+class Speakers(nn.Module):
+    """a GRU over frames of samples, a mask of them for each of two speakers, who then are rows of the batch:
+    a convolution, and a transposed one to samples; as of TasNet"""
+
+    kind, outputs = "samples", {"y": {0: "batch", 2: "made"}}
+    HOP, SPEAKERS = 4, 2
+
+    def __init__(self):
+        super().__init__()
+        self.frames, self.back = nn.Conv1d(1, 5, 5, 4), nn.ConvTranspose1d(3, 1, 5, 4, bias=False)
+        self.gru, self.mask = nn.GRU(5, HIDDEN, batch_first=True), nn.Linear(HIDDEN, 5 * self.SPEAKERS)
+        self.each = nn.Conv1d(5, 3, 3, padding=1)
+
+    def forward(self, x):
+        frames = torch.relu(self.frames(x[:, None]))
+        masks = torch.sigmoid(self.mask(self.gru(frames.transpose(1, 2))[0]))
+        masks = masks.view(x.size(0), -1, self.SPEAKERS, 5).permute(0, 2, 3, 1)
+        rows = (masks * frames[:, None]).reshape(x.size(0) * self.SPEAKERS, 5, -1)
+        return self.back(torch.tanh(self.each(rows))).view(x.size(0), self.SPEAKERS, -1)
+
+
 MODULES = {
     "transposed_cropped": Cropped,
     "transposed_denoiser": Denoiser,
+    "transposed_speakers": Speakers,
     "transposed_spectral": Spectral,
     "transposed_speech": Speech,
     "transposed_waveform": Waveform,
