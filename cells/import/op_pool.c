@@ -27,6 +27,17 @@ static bool is_never_empty(const struct cell__window *window)
            (window->dilation == 1 && window->before < window->taps && window->add < window->before);
 }
 
+/* Whether a window may have padding in it. What the last one of ceil_mode has beyond that is none:
+ * ONNX and PyTorch divide by what is left (ONNX Runtime's older releases by all taps). */
+static bool has_pads(const struct cell__windows *windows)
+{
+    bool has = false;
+    for (uint32_t i = 0; i < windows->n; i++) {
+        has = has || windows->at[i].before > 0 || windows->at[i].behind > 0;
+    }
+    return has;
+}
+
 static enum base_status read_pool(struct cell__import *im, const struct cell__node *node,
                                   struct pool *pool)
 {
@@ -42,7 +53,7 @@ static enum base_status read_pool(struct cell__import *im, const struct cell__no
     if (!pool->is_max) {
         BASE_TRY(cell__attr_int(im, node, "count_include_pad", 0, &counts));
     }
-    pool->counts_pads = counts != 0;
+    pool->counts_pads = counts != 0 && has_pads(&pool->windows);
     for (uint32_t i = 0; i < pool->windows.n; i++) {
         const struct cell__window *window = &pool->windows.at[i];
         if (pool->counts_pads && window->rounds_up) {

@@ -176,16 +176,18 @@ static bool cut_frames(const struct cell__import *im, const struct bounds *bound
     return true;
 }
 
-/* As many of the first steps as another sequence has, which is never longer. */
-static bool cut_led(const struct cell__import *im, const struct bounds *bounds, uint32_t i,
+/* As many of the first steps as another sequence has, which is never longer: of steps or of parts
+ * of each, as what is repeated to the steps of segments has them. */
+static bool cut_led(struct cell__import *im, const struct bounds *bounds, uint32_t i,
                     const struct cell__sym *size, struct cut *cut)
 {
     const struct cell__sym *start = &bounds->starts[i];
     const struct cell__sym *end = &bounds->ends[i];
+    struct cell__axis whole = size->axis;
     if (!cell__sym_is_number(start) || start->add != 0 || bounds->steps.at[i] != 1 ||
-        end->factor < 1 || end->factor > (int64_t)CELL_WINDOW_MAX ||
+        end->factor < 1 || end->factor > (int64_t)CELL_WINDOW_MAX || end->axis.n != 1 ||
         end->add < -CELL__STEPS_ADD_MAX || end->add > CELL__STEPS_ADD_MAX ||
-        !cell__axis_is_within(im, end, &size->axis)) {
+        cell__axis_join(im, &whole) != BASE_OK || !cell__axis_is_within(im, end, &whole)) {
         return false;
     }
     *cut = (struct cut){.is_led = true, .led = *end, .size = 1, .step = 1};

@@ -339,13 +339,15 @@ void cell__axis_settle(struct cell__import *im, struct cell__sym *steps)
 {
     struct origin origin = {.parts = 1, .add = -1, .stride = 1};
     struct cell__sym settled;
-    if (steps->factor != 1 || steps->axis.n != 1 || steps->add == 0 || steps->add < -ADD_MAX ||
-        steps->add > ADD_MAX || !im->atoms[cell__atom_root(im, steps->axis.atoms[0])].is_divided ||
+    if (steps->factor < 1 || steps->add % steps->factor != 0 || steps->axis.n != 1 ||
+        steps->add == 0 || steps->add < -ADD_MAX || steps->add > ADD_MAX ||
+        !im->atoms[cell__atom_root(im, steps->axis.atoms[0])].is_divided ||
         !find_origin(im, steps->axis.atoms[0], &origin)) {
         return;
     }
-    origin.add += steps->add * origin.stride;
+    origin.add += steps->add / steps->factor * origin.stride;
     if (make_divided(im, &origin, &settled)) {
+        settled.factor = steps->factor;
         *steps = settled;
     }
 }

@@ -82,9 +82,44 @@ static bool multiply(const struct cell__sym *a, const struct cell__sym *b, struc
     return base_i64_mul(a->factor, b->factor, &out->factor);
 }
 
-/* ONNX divides integers towards zero; of symbols only what is certain. */
-static bool divide(const struct cell__sym *a, const struct cell__sym *b, struct cell__sym *out)
+/* A product of dimensions by one of some of them, as exporters compute what Reshape's -1 stands
+ * for.
+ */
+static bool divide_product(const struct cell__import *im, const struct cell__sym *a,
+                           const struct cell__sym *b, struct cell__sym *out)
 {
+    *out = (struct cell__sym){.axis = a->axis};
+    if (a->add != 0 || b->add != 0 || b->factor == 0 || b->factor == -1 ||
+        a->factor % b->factor != 0) {
+        return false;
+    }
+    out->factor = a->factor / b->factor;
+    for (uint32_t i = 0; i < b->axis.n; i++) {
+        const uint32_t wanted = cell__atom_root(im, b->axis.atoms[i]);
+        uint32_t k = 0;
+        while (k < out->axis.n && cell__atom_root(im, out->axis.atoms[k]) != wanted) {
+            k++;
+        }
+        if (k == out->axis.n) {
+            return false;
+        }
+        for (out->axis.n--; k < out->axis.n; k++) { // their order stays
+            out->axis.atoms[k] = out->axis.atoms[k + 1];
+        }
+    }
+    if (out->axis.n == 0) {
+        *out = cell__sym_number(out->factor);
+    }
+    return true;
+}
+
+/* ONNX divides integers towards zero; of symbols only what is certain. */
+static bool divide(const struct cell__import *im, const struct cell__sym *a,
+                   const struct cell__sym *b, struct cell__sym *out)
+{
+    if (!cell__sym_is_number(a) && !cell__sym_is_number(b)) {
+        return divide_product(im, a, b, out);
+    }
     if (!cell__sym_is_number(b) || b->add == 0 || (b->add == -1 && a->add == INT64_MIN)) {
         return false;
     }
@@ -142,7 +177,7 @@ bool cell__sym_compute(const struct cell__import *im, char op, const struct cell
     case '*':
         return multiply(a, b, out);
     case '/':
-        return divide(a, b, out);
+        return divide(im, a, b, out);
     case '>':
     case '<':
         return choose(im, a, b, op == '>', out);

@@ -294,6 +294,12 @@ START_TEST(test_pools_around_a_step_are_served)
     onnx_set_int(&builder, pool("AveragePool", 3, 1, 1), "count_include_pad", 1);
     end("-");
     expect_accepted(&builder);
+    Onnx__NodeProto *mean = pool("AveragePool", 3, 0, 0); // without any the last one has none, too
+    set_only(mean, "strides", 2);
+    onnx_set_int(&builder, mean, "count_include_pad", 1);
+    onnx_set_int(&builder, mean, "ceil_mode", 1);
+    end("-");
+    expect_accepted(&builder);
 }
 END_TEST
 
@@ -311,11 +317,13 @@ START_TEST(test_other_pools_are_refused)
         (void)pool(pools[i], 0, 0, 0);
         refuse(BASE_UNIMPLEMENTED, "a kernel of more than 4096 steps");
     }
-    Onnx__NodeProto *mean = pool("AveragePool", 3, 1, 1);
-    set_only(mean, "strides", 2);
-    onnx_set_int(&builder, mean, "count_include_pad", 1);
-    onnx_set_int(&builder, mean, "ceil_mode", 1);
-    refuse(BASE_UNIMPLEMENTED, "ceil_mode beside count_include_pad");
+    for (int64_t before = 0; before < 2; before++) {
+        Onnx__NodeProto *mean = pool("AveragePool", 3, before, 1);
+        set_only(mean, "strides", 2);
+        onnx_set_int(&builder, mean, "count_include_pad", 1);
+        onnx_set_int(&builder, mean, "ceil_mode", 1);
+        refuse(BASE_UNIMPLEMENTED, "ceil_mode beside count_include_pad");
+    }
     onnx_set_int(&builder, pool("MaxPool", 2, 0, 2), "ceil_mode", 1);
     refuse(BASE_UNIMPLEMENTED, "ceil_mode with 2 steps of padding behind windows of 2");
     begin();

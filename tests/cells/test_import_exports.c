@@ -170,6 +170,7 @@ static const struct {
     {"conv_pool", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
     {"conv_positioned-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
     {"conv_residual-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
+    {"conv_segments-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
     {"conv_skipping-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
     {"conv_unpadded-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
     {"keras_activations-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},

@@ -333,6 +333,82 @@ START_TEST(test_a_start_that_is_the_difference_of_two_numbers)
 }
 END_TEST
 
+/* "y": what a pool of three steps leaves, each repeated three times, up to as many steps as x has.
+ */
+static void begin_segments(bool rounds_up)
+{
+    const struct window third = {.op = "AveragePool",
+                                 .taps = 3,
+                                 .dilation = 1,
+                                 .stride = 3,
+                                 .rounds_up = rounds_up,
+                                 .counts_pads = true};
+    const int64_t repeated[] = {1, 1, 1, 3};
+    const int64_t joined[] = {0, 0, -1};
+    window_begin(-1);
+    (void)window_add(&third, "x", "means");
+    onnx_constant(&window_builder, "repeated", onnx_ints(&window_builder, 1, 4, repeated));
+    onnx_constant(&window_builder, "joined", onnx_ints(&window_builder, 1, 3, joined));
+    numbers("behind", 3);
+    numbers("begin", 0);
+    steps_of("x");
+    onnx_node(&window_builder, "Unsqueeze", "means behind", "each");
+    onnx_node(&window_builder, "Expand", "each repeated", "three");
+    onnx_node(&window_builder, "Reshape", "three joined", "all");
+    onnx_node(&window_builder, "Slice", "all begin steps axis", "y");
+}
+
+/* As CAM++ takes the mean of each segment for all its steps. */
+START_TEST(test_segments_are_cut_to_the_steps_that_they_are_of)
+{
+    const struct cell_sequence wanted[] = {{.stride = 0},
+                                           {.stride = 3, .add = -1, .source = 0},
+                                           {.stride = 1, .add = -1, .source = 1}};
+    struct built built;
+    begin_segments(true);
+    window_end("turned w r b");
+    load_built(&window_builder, &built);
+    ck_assert_uint_eq(built.model->sequences[2].parts, 3);
+    free_built(&window_builder, &built);
+    begin_segments(true);
+    window_end("turned w r b");
+    expect_sequences(3, wanted);
+    begin_segments(false); // without the last segment there are fewer
+    window_refuse(BASE_UNIMPLEMENTED, "Slice (node \"y\", opset 17): takes a part of an axis of "
+                                      "unknown size");
+}
+END_TEST
+
+/* As exporters compute what -1 stands for: all elements, divided by the known dimensions. */
+START_TEST(test_a_product_of_sizes_divided_by_one_of_them)
+{
+    static const char *const divided[] = {"all batch", "steps batch", "all all"};
+    const int64_t first = 0;
+    for (uint32_t i = 0; i < 3; i++) {
+        window_begin(-1);
+        steps_of("x");
+        onnx_constant(&window_builder, "first", onnx_ints(&window_builder, 1, 1, &first));
+        numbers("channels", WINDOW_CHANNELS);
+        onnx_node(&window_builder, "Gather", "sizes first", "batch");
+        onnx_node(&window_builder, "Mul", "batch steps", "all");
+        onnx_node(&window_builder, "Div", divided[i], "left");
+        onnx_set_int(&window_builder,
+                     onnx_node(&window_builder, "Concat", "batch channels left", "shape"), "axis",
+                     0);
+        onnx_node(&window_builder, "Reshape", "x shape", "y");
+        if (i == 0) {
+            window_end("turned w r b");
+            expect_sequences(1, &(struct cell_sequence){.stride = 0});
+        } else if (i == 1) {
+            window_refuse(BASE_UNIMPLEMENTED, "Div (node \"left\", opset 17): cannot compute a "
+                                              "shape this way");
+        } else { // 1
+            window_refuse(BASE_INVALID_ARGUMENT, "the new shape has fewer elements than the old");
+        }
+    }
+}
+END_TEST
+
 /* Of files that state a number of steps. */
 START_TEST(test_known_numbers_of_steps)
 {
@@ -571,6 +647,8 @@ int main(void)
     tcase_add_test(tests, test_numbers_that_are_equal_where_the_stride_divides);
     tcase_add_test(tests, test_last_steps_as_many_as_another_sequence_has);
     tcase_add_test(tests, test_a_start_that_is_the_difference_of_two_numbers);
+    tcase_add_test(tests, test_segments_are_cut_to_the_steps_that_they_are_of);
+    tcase_add_test(tests, test_a_product_of_sizes_divided_by_one_of_them);
     tcase_add_test(tests, test_known_numbers_of_steps);
     tcase_add_test(tests, test_lengths_of_what_is_left);
     tcase_add_test(tests, test_lengths_that_may_differ_are_refused);

@@ -43,8 +43,9 @@ static void compare(const struct cell_model *model, const struct window *w, cons
 static bool may_be_refused(const struct window *w)
 {
     const bool has_much = w->before >= w->taps || w->behind >= w->taps;
+    const bool has_pads = w->before > 0 || w->behind > 0;
     return strcmp(w->op, "Conv") != 0 &&
-           (w->counts_pads ? w->rounds_up : has_much || w->dilation > 1);
+           (w->counts_pads && has_pads ? w->rounds_up : has_much || w->dilation > 1);
 }
 
 /* One model of the window, at all lengths; true: it is served. */

@@ -156,7 +156,8 @@ double window_expected(const struct window *w, const double *at, size_t step, in
         }
     }
     if (strcmp(w->op, "AveragePool") == 0) {
-        return sum / (double)(w->counts_pads ? w->taps : inside);
+        const bool has_pads = w->before > 0 || w->behind > 0; // what rounding adds is none
+        return sum / (double)(w->counts_pads && has_pads ? w->taps : inside);
     }
     return strcmp(w->op, "MaxPool") == 0 ? largest : sum;
 }

@@ -197,6 +197,24 @@ class Skipping(nn.Module):
         return self.gru(y.transpose(1, 2))[0]
 
 
+class Segments(nn.Module):
+    """the mean of each segment of four steps, for all its steps, with that of all a gate; a GRU; as of CAM++"""
+
+    kind, outputs = "features", {"y": TIMED}
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.gate = nn.Conv1d(INPUT, HIDDEN, 3, padding=1), nn.Conv1d(INPUT, HIDDEN, 1)
+        self.gru = nn.GRU(HIDDEN, HIDDEN, batch_first=True)
+
+    def forward(self, x):
+        x = x.transpose(1, 2)
+        means = functional.avg_pool1d(x, 4, 4, ceil_mode=True)
+        means = means.unsqueeze(-1).expand(*means.shape, 4).reshape(*means.shape[:-1], -1)[..., : x.size(-1)]
+        gate = torch.sigmoid(self.gate(x.mean(-1, keepdim=True) + means))
+        return self.gru((self.conv(x) * gate).transpose(1, 2))[0]
+
+
 class Attended(nn.Module):
     """an LSTM over all steps, which attend to a bidirectional GRU over every second one"""
 
@@ -571,6 +589,7 @@ MODULES = {
     "conv_queried": Queried,
     "conv_reflected": Reflected,
     "conv_residual": Residual,
+    "conv_segments": Segments,
     "conv_skipping": Skipping,
     "conv_standardised": Standardised,
     "conv_strided": Strided,
