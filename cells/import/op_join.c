@@ -369,13 +369,30 @@ static enum base_status read_repeats(struct cell__import *im, const struct cell_
     return BASE_OK;
 }
 
+/* All elements of a constant's axis for each of a number that the request says, such as of rows of
+ * the batch: of each these are features. */
+static enum base_status repeat_for_each(struct cell__import *im, const struct cell__axis *in,
+                                        const struct cell__sym *repeats, struct cell__axis *out)
+{
+    BASE_TRY(cell__sym_axis(im, repeats, out));
+    if (in->n != 1 || out->n == CELL__AXIS_ATOMS_MAX) {
+        return cell__refuse(im, "merges more than %u dimensions", CELL__AXIS_ATOMS_MAX);
+    }
+    out->atoms[out->n++] = in->atoms[0];
+    return BASE_OK;
+}
+
 static enum base_status repeat_axis(struct cell__import *im, const struct cell__axis *in,
-                                    const struct cell__sym *repeats, struct cell__axis *out)
+                                    const struct cell__sym *repeats, bool is_const,
+                                    struct cell__axis *out)
 {
     const int64_t size = cell__axis_size(im, in);
     int64_t made = 0;
     if (!repeats_elements(im, in, repeats)) {
         return expand_axis(im, in, repeats, out);
+    }
+    if (is_const && !cell__sym_is_number(repeats)) {
+        return repeat_for_each(im, in, repeats, out);
     }
     if (!cell__sym_is_number(repeats) || size < 0) {
         return cell__refuse(im, "repeats an axis of more than one element as often as the request "
@@ -387,28 +404,81 @@ static enum base_status repeat_axis(struct cell__import *im, const struct cell__
     return cell__axis_new(im, made, out);
 }
 
+/* A constant's elements, so often along each axis. */
+static enum base_status fold_tile(struct cell__import *im, const struct cell__node *node,
+                                  const struct cell__sym *repeats)
+{
+    struct cell__tensor out = cell__input(im, node, 0)->tensor;
+    for (uint32_t k = 0; k < out.rank; k++) {
+        struct cell__tensor numbers = {.dtype = CELL__I64};
+        const struct cell__tensor in = out;
+        const int64_t count = in.dims[k] * repeats[k].add;
+        void *data = NULL;
+        struct cell__sym *none = NULL;
+        if (repeats[k].add == 1) {
+            continue;
+        }
+        BASE_TRY(cell__tensor_shape(im, &numbers, 1, &count));
+        BASE_TRY(cell__tensor_alloc(im, &numbers, false, &data, &none));
+        for (int64_t i = 0; i < count; i++) {
+            ((int64_t *)data)[i] = i % in.dims[k];
+        }
+        BASE_TRY(cell__fold_gather(im, &in, &numbers, k, &out));
+    }
+    cell__set_const(im, node, 0, &out);
+    return BASE_OK;
+}
+
 enum base_status cell__infer_tile(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *in = cell__input(im, node, 0);
+    const bool is_const = in->kind == CELL__CONST;
     struct cell__sym repeats[CELL_RANK_MAX] = {{0}};
     struct cell__shape shape;
-    int64_t dims[CELL_RANK_MAX];
-    bool is_known = in->kind == CELL__CONST;
+    bool is_known = is_const;
+    bool takes_more = false; // than one element of some axis, a number of times
     BASE_TRY(cell__shape_of(im, in, &shape));
     BASE_TRY(read_repeats(im, node, shape.rank, repeats));
     for (uint32_t k = 0; k < shape.rank; k++) {
         const struct cell__axis own = shape.axes[k];
-        if (in->kind == CELL__CONST && repeats_elements(im, &own, &repeats[k])) {
-            return cell__refuse(im, "of a constant, along an axis of more than one element");
-        }
-        BASE_TRY(repeat_axis(im, &own, &repeats[k], &shape.axes[k]));
-        dims[k] = cell__axis_size(im, &shape.axes[k]);
-        is_known = is_known && dims[k] >= 0;
+        is_known = is_known && cell__sym_is_number(&repeats[k]);
+        takes_more = takes_more ||
+                     (cell__sym_is_number(&repeats[k]) && repeats_elements(im, &own, &repeats[k]));
+        BASE_TRY(repeat_axis(im, &own, &repeats[k], is_const, &shape.axes[k]));
     }
     if (is_known) {
-        return set_broadcast(im, node, shape.rank, dims);
+        return fold_tile(im, node, repeats);
+    }
+    if (is_const && takes_more) {
+        return cell__refuse(im, "of a constant, a number of times and as often as the request has "
+                                "it");
     }
     cell__set_rows(im, node, 0, in->dtype, &shape);
+    return BASE_OK;
+}
+
+/* Of a constant: its elements, of each row that the request has. */
+static enum base_status lower_const_tile(struct cell__import *im, const struct cell__node *node)
+{
+    const struct cell__value *in = cell__input(im, node, 0);
+    const struct cell__shape *out = &cell__output(im, node, 0)->shape;
+    struct cell__sym repeats[CELL_RANK_MAX] = {{0}};
+    struct cell__shape shape = *out;
+    uint32_t width = 0;
+    uint32_t row = CELL__NONE;
+    BASE_TRY(read_repeats(im, node, shape.rank, repeats));
+    for (uint32_t k = 0; k < shape.rank; k++) {
+        struct cell__axis *axis = &shape.axes[k];
+        if (in->tensor.dims[k] > 1 && !cell__sym_is_number(&repeats[k])) {
+            *axis = (struct cell__axis){.n = 1, .atoms = {axis->atoms[axis->n - 1]}};
+        }
+    }
+    BASE_TRY(cell__row_of(im, in, &shape, false, &row));
+    BASE_TRY(cell__shape_width(im, out, &width));
+    if (im->rows[row].value.width != width) {
+        return cell__refuse(im, "a constant that differs along the batch or time axis");
+    }
+    cell__set_row(im, node, 0, row);
     return BASE_OK;
 }
 
@@ -437,7 +507,7 @@ enum base_status cell__lower_tile(struct cell__import *im, struct cell__node *no
     struct cell__shape shape = in->shape;
     uint32_t row = CELL__NONE;
     if (in->kind == CELL__CONST) {
-        return cell__lower_expand(im, node);
+        return lower_const_tile(im, node);
     }
     BASE_TRY(read_repeats(im, node, shape.rank, repeats));
     BASE_TRY(cell__row_under(im, node, 0, &row));

@@ -8,6 +8,7 @@
 #include "cells/import/rows.h"
 
 #include "base/assert.h"
+#include "base/checked.h"
 
 #include <string.h>
 
@@ -427,6 +428,44 @@ static enum base_status turn_bands(struct cell__import *im, const struct cell__n
     return cell__row_transpose(im, *row, dims, row);
 }
 
+/* Elements of the features that stand beside each other in an axis, from atom *i on, which goes
+ * behind them. */
+static int64_t count_features(const struct cell__import *im, const struct cell__axis *axis,
+                              uint32_t *i)
+{
+    int64_t n = 1;
+    for (; *i < axis->n; ++*i) {
+        const struct cell__atom *atom = &im->atoms[cell__atom_root(im, axis->atoms[*i])];
+        if (atom->role != CELL__ROLE_FEATURE || atom->size < 0 ||
+            !base_i64_mul(n, atom->size, &n)) {
+            break;
+        }
+    }
+    return n;
+}
+
+/* Whether rows along both axes stand in one order: the same atoms, but for features, of which
+ * there may be ten in the place of five times two. */
+static bool is_in_order(const struct cell__import *im, const struct cell__axis *a,
+                        const struct cell__axis *b)
+{
+    uint32_t i = 0;
+    uint32_t k = 0;
+    while (count_features(im, a, &i) == count_features(im, b, &k)) {
+        if (i == a->n || k == b->n) {
+            return i == a->n && k == b->n;
+        }
+        const int64_t size = cell__atom_size(im, a->atoms[i]);
+        if (cell__atom_root(im, a->atoms[i]) != cell__atom_root(im, b->atoms[k]) &&
+            (size < 0 || size != cell__atom_size(im, b->atoms[k]))) {
+            return false;
+        }
+        i++;
+        k++;
+    }
+    return false;
+}
+
 enum base_status cell__recurrent_state(struct cell__import *im, const struct cell__node *node,
                                        uint32_t direction, uint32_t s)
 {
@@ -460,7 +499,7 @@ enum base_status cell__recurrent_state(struct cell__import *im, const struct cel
     }
     const struct cell__axis *own = &value->shape.axes[places.state_batch];
     if (value->kind == CELL__ROWS && im->rows[row].is_batched && own->n > 1 &&
-        !cell__axis_is_alike(im, own, &recurrent->batch)) {
+        !is_in_order(im, own, &recurrent->batch)) {
         return cell__refuse(im, "an initial state whose rows are in another order than X's");
     }
     if (im->rows[row].times != 0 || im->rows[row].value.width != width) {

@@ -283,7 +283,8 @@ static const struct cell__operator operators[] = {
     {"Tan", 1, 1, 1, " ", cell__infer_written, cell__lower_branch, "float32, within 5e-7"},
     {"Tanh", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
     {"Tile", 2, 2, 1, " ", cell__infer_tile, cell__lower_tile,
-     "as Expand, of axes of one element; of others within a row a constant number of times"},
+     "as Expand, of axes of one element; of others within a row a constant number of times; of a "
+     "constant for each row of the batch"},
     {"ThresholdedRelu", 1, 1, 1, " alpha ", cell__infer_function, cell__lower_function, "float32"},
     {"TopK", 1, 2, 2, " axis k largest sorted ", cell__infer_top, cell__lower_top,
      "over the whole of a row; constant k; of equal elements the first come first"},

@@ -500,6 +500,45 @@ START_TEST(test_a_state_in_another_order_is_refused)
 }
 END_TEST
 
+/* Six bands of each row are three times two of the state's, but not where three stand outside of
+ * the rows. */
+START_TEST(test_a_state_of_bands_that_are_parts_of_others)
+{
+    enum { HALF = 3, PAIRS = 2 };
+    static const float wide[IN * HIDDEN * PAIRS] = {1.0f};
+    static const char *const names[] = {"first", "from", "to", "bands"};
+    static const int64_t at[] = {0, 0, HALF, 1};
+    const struct way way = {.unit = "RNN", .directions = 1};
+    for (int is_outside = 0; is_outside < 2; is_outside++) {
+        onnx_init(&builder, 17);
+        onnx_input(&builder, "x", FLOAT, 4, (const int64_t[]){-1, HALF * PAIRS, -1, IN});
+        for (uint32_t i = 0; i < 4; i++) {
+            onnx_constant(&builder, names[i], onnx_ints(&builder, i == 0 ? 0 : 1, 1, &at[i]));
+        }
+        onnx_set_int(&builder, onnx_node(&builder, "Gather", "x first", "step"), "axis", 2);
+        (void)onnx_node(&builder, "Slice", "step from to bands", "half");
+        onnx_constant(&builder, "wide",
+                      onnx_tensor(&builder, FLOAT, 2, (const int64_t[]){IN, HIDDEN * PAIRS}, wide,
+                                  sizeof(wide)));
+        (void)onnx_node(&builder, "MatMul", "half wide", "state");
+        transpose("state", "turned", 3, (const int64_t[]){1, 0, 2});
+        reshape(is_outside ? "turned" : "state", "h_flat", 3, (const int64_t[]){1, -1, HIDDEN});
+        add_weights(&way);
+        transpose("x", "x_turned", 4, (const int64_t[]){2, 0, 1, 3});
+        reshape("x_turned", "x_flat", 3, (const int64_t[]){0, -1, IN});
+        (void)add_node(&way, "x_flat w r b - h_flat");
+        reshape("hn", "hn_out", 3, (const int64_t[]){-1, HALF * PAIRS, HIDDEN});
+        output("hn_out");
+        if (is_outside) {
+            expect_refused(&builder, BASE_UNIMPLEMENTED,
+                           "whose rows are in another order than X's");
+        } else {
+            expect_accepted(&builder);
+        }
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("import_bands");
@@ -510,6 +549,7 @@ int main(void)
     tcase_add_test(tcase, test_what_over_bands_is_refused);
     tcase_add_test(tcase, test_what_along_steps_is_refused);
     tcase_add_test(tcase, test_a_state_in_another_order_is_refused);
+    tcase_add_test(tcase, test_a_state_of_bands_that_are_parts_of_others);
     suite_add_tcase(suite, tcase);
     return util_run(suite);
 }

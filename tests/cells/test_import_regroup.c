@@ -267,6 +267,105 @@ START_TEST(test_turned_steps_are_grouped_as_they_stand)
 }
 END_TEST
 
+/* ---- Constants that are repeated --------------------------------------------------------------
+ */
+
+enum { LONG = 3, WIDE = 2 };
+
+static const float table[LONG * WIDE] = {1.0f, 2.0f, 4.0f, 8.0f, 16.0f, 32.0f};
+
+static void integers(const char *name, uint32_t n, const int64_t *values)
+{
+    onnx_constant(&builder, name, onnx_ints(&builder, 1, n, values));
+}
+
+/* x [batch, high, wide]; "tiled": the table, so often along its first axis and the second; a shape
+ * says how many rows the batch has. */
+static void begin_tile(int64_t high, int64_t wide, const char *first, const char *second)
+{
+    const int64_t none = 0;
+    const int64_t one = 1;
+    const int64_t two = 2;
+    char operands[48];
+    onnx_init(&builder, 17);
+    onnx_input(&builder, "x", FLOAT, 3, (const int64_t[]){-1, high, wide});
+    onnx_constant(
+        &builder, "table",
+        onnx_tensor(&builder, FLOAT, 2, (const int64_t[]){LONG, WIDE}, table, sizeof(table)));
+    integers("zero", 1, &none);
+    integers("one", 1, &one);
+    integers("two", 1, &two);
+    (void)onnx_node(&builder, "Shape", "x", "sizes");
+    (void)onnx_node(&builder, "Gather", "sizes zero", "batch");
+    (void)onnx_node(&builder, "Mul", "batch two", "twice");
+    (void)snprintf(operands, sizeof(operands), "%s %s", first, second);
+    onnx_set_int(&builder, onnx_node(&builder, "Concat", operands, "repeats"), "axis", 0);
+    (void)onnx_node(&builder, "Tile", "table repeats", "tiled");
+}
+
+/* y: x and that, element by element, under the shape of x. */
+static void end_tile(int64_t high, int64_t wide)
+{
+    integers("shape", 3, (const int64_t[]){-1, high, wide});
+    (void)onnx_node(&builder, "Reshape", "tiled shape", "rows");
+    (void)onnx_node(&builder, "Add", "x rows", "y");
+    onnx_output(&builder, "y", FLOAT, 0, NULL);
+    builder.graph.output[0]->type = NULL;
+}
+
+START_TEST(test_constants_are_repeated)
+{
+    static const struct {
+        const char *first, *second;
+        int64_t high, wide;
+    } cases[] = {{"two", "two", 2 * LONG, 2 * WIDE},
+                 {"two", "one", 2 * LONG, WIDE},
+                 {"batch", "one", LONG, WIDE}};
+    numbers = util_random(1);
+    for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
+        const int64_t high = cases[c].high;
+        const int64_t wide = cases[c].wide;
+        const int64_t given[] = {BATCH, high, wide};
+        struct replay_tensor x = replay_tensor_random(3, given, &numbers);
+        struct replay_tensor y = {.rank = 0};
+        struct built built;
+        begin_tile(high, wide, cases[c].first, cases[c].second);
+        end_tile(high, wide);
+        load_built(&builder, &built);
+        replay_run(built.model, &x, &y);
+        ck_assert_uint_eq(y.count, x.count);
+        for (size_t i = 0; i < x.count; i++) {
+            const size_t row = i / (size_t)wide % LONG;
+            util_assert_close(y.data[i], x.data[i] + (double)table[row * WIDE + i % WIDE], 1e-6, 0);
+        }
+        base_free(x.data);
+        base_free(y.data);
+        free_built(&builder, &built);
+    }
+}
+END_TEST
+
+START_TEST(test_other_repeats_of_constants_are_refused)
+{
+    begin_tile(LONG, 2 * WIDE, "batch", "two");
+    end_tile(LONG, 2 * WIDE);
+    expect_refused(
+        &builder, BASE_UNIMPLEMENTED,
+        "Tile (node \"tiled\", opset 17): of a constant, a number of times and as often");
+    begin_tile(2 * LONG, WIDE, "twice", "one");
+    end_tile(2 * LONG, WIDE);
+    expect_refused(&builder, BASE_UNIMPLEMENTED,
+                   "Tile (node \"tiled\", opset 17): a dimension computed from the batch");
+    begin_tile(LONG, WIDE, "one", "batch"); // [batch, WIDE] of each row of the table, not the table
+    integers("shape", 3, (const int64_t[]){-1, LONG, WIDE});
+    (void)onnx_node(&builder, "Reshape", "tiled shape", "rows");
+    (void)onnx_node(&builder, "Add", "x rows", "y");
+    onnx_output(&builder, "y", FLOAT, 0, NULL);
+    builder.graph.output[0]->type = NULL;
+    ck_assert_int_ne(parse_built(&builder, &(struct base_error){.message = ""}), BASE_OK);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("import_regroup");
@@ -277,6 +376,8 @@ int main(void)
     tcase_add_test(tests, test_what_cannot_be_followed_is_refused);
     tcase_add_test(tests, test_rows_of_the_batch_are_not_grouped);
     tcase_add_test(tests, test_turned_steps_are_grouped_as_they_stand);
+    tcase_add_test(tests, test_constants_are_repeated);
+    tcase_add_test(tests, test_other_repeats_of_constants_are_refused);
     suite_add_tcase(suite, tests);
     return util_run(suite);
 }

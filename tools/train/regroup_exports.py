@@ -192,6 +192,28 @@ class Pyramid(nn.Module):
         return self.coarse(h)[0]
 
 
+class Segments(nn.Module):
+    """SegRNN (Lin et al. 2023) in small: a GRU over the segments of each reading, and from its state, twice, what
+    comes in each of two segments, which are told apart by constants; the readings' batch is that of all"""
+
+    inputs, outputs, window = {"x": BATCH}, {"y": BATCH}, 12
+
+    def __init__(self):
+        super().__init__()
+        self.wide, self.gru = nn.Linear(4, HIDDEN), nn.GRU(HIDDEN, HIDDEN, batch_first=True)
+        self.places, self.readings = nn.Parameter(torch.zeros(2, 3)), nn.Parameter(torch.zeros(INPUT, HIDDEN - 3))
+        self.head = nn.Linear(HIDDEN, 4)
+
+    def forward(self, x):
+        batch, last = x.size(0), x[:, -1:]
+        rows = torch.relu(self.wide((x - last).permute(0, 2, 1).reshape(-1, 3, 4)))
+        state = self.gru(rows)[1]
+        told = [self.places.unsqueeze(0).repeat(INPUT, 1, 1), self.readings.unsqueeze(1).repeat(1, 2, 1)]
+        told = torch.cat(told, -1).view(-1, 1, HIDDEN).repeat(batch, 1, 1)
+        y = self.head(self.gru(told, state.repeat(1, 1, 2).view(1, -1, HIDDEN))[1])
+        return y.view(-1, INPUT, 8).permute(0, 2, 1) + last
+
+
 MODULES = {
     "regroup_lstnet": LSTNet,
     "regroup_means": Means,
@@ -202,6 +224,7 @@ MODULES = {
     "regroup_pyramid": Pyramid,
     "regroup_repeated": Repeated,
     "regroup_samples": Samples,
+    "regroup_segments": Segments,
     "regroup_sentences": Sentences,
     "regroup_shuffled": Shuffled,
 }
