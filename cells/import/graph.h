@@ -407,6 +407,9 @@ enum base_status cell__axis_kept(struct cell__import *im, const struct cell__axi
 /* The axis of `size` elements of another, of known size. */
 enum base_status cell__axis_part(struct cell__import *im, const struct cell__axis *axis,
                                  int64_t size, struct cell__axis *out);
+/* The atoms whose size a request chooses; *stated: the product of the others, -1: too large. */
+struct cell__axis cell__axis_open(const struct cell__import *im, const struct cell__axis *axis,
+                                  int64_t *stated);
 /* Elements, or -1 when the request chooses. */
 int64_t cell__axis_size(const struct cell__import *im, const struct cell__axis *axis);
 bool cell__axis_is_same(const struct cell__import *im, const struct cell__axis *a,

@@ -235,9 +235,8 @@ static bool make_divided(struct cell__import *im, const struct origin *origin,
     return true;
 }
 
-/* The atoms whose size a request chooses; *stated: the product of the others. */
-static struct cell__axis open_part(const struct cell__import *im, const struct cell__axis *axis,
-                                   int64_t *stated)
+struct cell__axis cell__axis_open(const struct cell__import *im, const struct cell__axis *axis,
+                                  int64_t *stated)
 {
     struct cell__axis open = {.n = 0};
     *stated = 1;
@@ -258,7 +257,7 @@ static bool divide_stated(const struct cell__import *im, const struct cell__sym 
                           struct cell__sym *out)
 {
     int64_t stated = 1;
-    *out = (struct cell__sym){.axis = open_part(im, &steps->axis, &stated)};
+    *out = (struct cell__sym){.axis = cell__axis_open(im, &steps->axis, &stated)};
     if (by < 1 || stated < 2 || steps->add % by != 0 ||
         !base_i64_mul(steps->factor, stated, &out->factor) || out->factor % by != 0) {
         return false;
@@ -556,7 +555,8 @@ bool cell__axis_is_as_long(const struct cell__import *im, const struct cell__axi
                            const struct cell__axis *b)
 {
     int64_t stated[2];
-    const struct cell__axis open[2] = {open_part(im, a, &stated[0]), open_part(im, b, &stated[1])};
+    const struct cell__axis open[2] = {cell__axis_open(im, a, &stated[0]),
+                                       cell__axis_open(im, b, &stated[1])};
     return stated[0] == stated[1] && cell__axis_has_same_atoms(im, &open[0], &open[1]);
 }
 

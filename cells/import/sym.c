@@ -48,19 +48,29 @@ struct cell__sym cell__tensor_sym(const struct cell__tensor *tensor, size_t i)
     return cell__sym_number(0);
 }
 
+/* The same number, what the file states of the axis as a factor: 65 times [time] is [time, 65]. */
+static bool open_axis(const struct cell__import *im, struct cell__sym *sym)
+{
+    int64_t stated = 1;
+    sym->axis = cell__axis_open(im, &sym->axis, &stated);
+    return stated >= 1 && base_i64_mul(sym->factor, stated, &sym->factor);
+}
+
 static bool add(const struct cell__import *im, const struct cell__sym *a, const struct cell__sym *b,
                 int64_t sign, struct cell__sym *out)
 {
-    int64_t b_add = 0;
-    int64_t b_factor = 0;
-    if (!base_i64_mul(b->add, sign, &b_add) || !base_i64_mul(b->factor, sign, &b_factor)) {
+    struct cell__sym one = *a;
+    struct cell__sym two = *b;
+    if (one.factor != 0 && two.factor != 0 &&
+        !cell__axis_has_same_atoms(im, &one.axis, &two.axis) &&
+        (!open_axis(im, &one) || !open_axis(im, &two) ||
+         !cell__axis_has_same_atoms(im, &one.axis, &two.axis))) {
         return false;
     }
-    *out = (struct cell__sym){.axis = a->factor != 0 ? a->axis : b->axis};
-    bool is_one_axis =
-        a->factor == 0 || b->factor == 0 || cell__axis_has_same_atoms(im, &a->axis, &b->axis);
-    return is_one_axis && base_i64_add(a->add, b_add, &out->add) &&
-           base_i64_add(a->factor, b_factor, &out->factor);
+    *out = (struct cell__sym){.axis = one.factor != 0 ? one.axis : two.axis};
+    return base_i64_mul(two.add, sign, &two.add) && base_i64_mul(two.factor, sign, &two.factor) &&
+           base_i64_add(one.add, two.add, &out->add) &&
+           base_i64_add(one.factor, two.factor, &out->factor);
 }
 
 static bool multiply(const struct cell__sym *a, const struct cell__sym *b, struct cell__sym *out)

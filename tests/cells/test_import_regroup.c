@@ -366,6 +366,41 @@ START_TEST(test_other_repeats_of_constants_are_refused)
 }
 END_TEST
 
+/* As many of each step as the file says, and steps: one number, however it is written. */
+START_TEST(test_parts_of_steps_expand_to_themselves)
+{
+    enum { PARTS = 3, LEFT = 2 };
+    for (int64_t times = PARTS - 1; times <= PARTS + 1; times++) {
+        onnx_init(&builder, 17);
+        onnx_input(&builder, "x", FLOAT, 3, (const int64_t[]){-1, -1, PARTS * LEFT});
+        integers("zero", 1, (const int64_t[]){0});
+        integers("one", 1, (const int64_t[]){1});
+        integers("times", 1, &times);
+        integers("left", 1, (const int64_t[]){LEFT});
+        integers("parts", 3, (const int64_t[]){0, -1, LEFT});
+        (void)onnx_node(&builder, "Shape", "x", "sizes");
+        (void)onnx_node(&builder, "Gather", "sizes zero", "batch");
+        (void)onnx_node(&builder, "Gather", "sizes one", "steps");
+        (void)onnx_node(&builder, "Mul", "times steps", "rows");
+        onnx_set_int(&builder, onnx_node(&builder, "Concat", "batch rows left", "shape"), "axis",
+                     0);
+        (void)onnx_node(&builder, "Reshape", "x parts", "parted");
+        onnx_set_ints(&builder, onnx_node(&builder, "ReduceMax", "parted", "largest"), "axes", 1,
+                      (const int64_t[]){2});
+        (void)onnx_node(&builder, "Expand", "largest shape", "each");
+        (void)onnx_node(&builder, "Sub", "parted each", "y");
+        onnx_output(&builder, "y", FLOAT, 0, NULL);
+        builder.graph.output[0]->type = NULL;
+        if (times == PARTS) {
+            expect_accepted(&builder);
+        } else {
+            expect_refused(&builder, BASE_UNIMPLEMENTED,
+                           "Expand (node \"each\", opset 17): an axis of -1 elements to another");
+        }
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("import_regroup");
@@ -376,6 +411,7 @@ int main(void)
     tcase_add_test(tests, test_what_cannot_be_followed_is_refused);
     tcase_add_test(tests, test_rows_of_the_batch_are_not_grouped);
     tcase_add_test(tests, test_turned_steps_are_grouped_as_they_stand);
+    tcase_add_test(tests, test_parts_of_steps_expand_to_themselves);
     tcase_add_test(tests, test_constants_are_repeated);
     tcase_add_test(tests, test_other_repeats_of_constants_are_refused);
     suite_add_tcase(suite, tests);

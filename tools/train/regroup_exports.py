@@ -214,7 +214,23 @@ class Segments(nn.Module):
         return y.view(-1, INPUT, 8).permute(0, 2, 1) + last
 
 
+class Embedded(nn.Module):
+    """deep clustering (Hershey et al. 2016) in small: for each bin of each frame a vector of length 1, all bins of
+    all frames behind each other"""
+
+    inputs, outputs = {"x": TIMED}, {"y": {0: "batch", 1: "bins"}}
+
+    def __init__(self):
+        super().__init__()
+        self.gru, self.head = nn.GRU(INPUT, HIDDEN, batch_first=True), nn.Linear(HIDDEN, INPUT * 3)
+
+    def forward(self, x):
+        y = torch.sigmoid(self.head(self.gru(x)[0])).view(x.size(0), -1, 3)
+        return functional.normalize(y, dim=2)
+
+
 MODULES = {
+    "regroup_embedded": Embedded,
     "regroup_lstnet": LSTNet,
     "regroup_means": Means,
     "regroup_pairs": Pairs,
