@@ -350,8 +350,9 @@ static enum base_status write_asinh(struct cell__writer *w)
     return cell__write(w, "Mul", (const char *[]){value, w->out, NULL}, &w->out);
 }
 
-/* A constant matrix times features that stand before the steps, as filter banks are written: of
- * rows of features times the matrix turned about. Other products are no matter of this file. */
+/* A constant matrix times features that stand before the steps, as filter banks are written, or
+ * before the batch, as scores of all items (W h^T): of rows of features times the matrix turned
+ * about. Other products are no matter of this file. */
 static enum base_status write_product(struct cell__writer *w)
 {
     static const int64_t turn[] = {1, 0};
@@ -363,7 +364,7 @@ static enum base_status write_product(struct cell__writer *w)
     BASE_TRY(cell__writer_value(w, w->proto->input[0], &matrix));
     BASE_TRY(cell__writer_value(w, w->proto->input[1], &of));
     if (matrix->kind != CELL__CONST || matrix->tensor.rank != 2 || of->kind != CELL__ROWS ||
-        of->shape.rank < 3) {
+        of->shape.rank < 2) {
         return cell__unwritten(w, "as it is");
     }
     const uint32_t rank = of->shape.rank;

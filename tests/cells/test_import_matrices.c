@@ -113,6 +113,58 @@ START_TEST(test_too_many_products_are_refused)
 }
 END_TEST
 
+/* ---- Constants on the left --------------------------------------------------------------------
+ */
+
+enum { LINES = 5, TERMS = 3 };
+
+/* y: x [batch, TERMS], turned, behind a matrix of so many columns, turned back. */
+static void build_left(int64_t columns, const float *matrix)
+{
+    const int64_t turned[] = {1, 0};
+    const size_t bytes = (size_t)(LINES * columns) * sizeof(*matrix);
+    onnx_init(&builder, 17);
+    onnx_input(&builder, "x", FLOAT, 2, (const int64_t[]){-1, TERMS});
+    onnx_constant(
+        &builder, "matrix",
+        onnx_tensor(&builder, FLOAT, 2, (const int64_t[]){LINES, columns}, matrix, bytes));
+    onnx_set_ints(&builder, onnx_node(&builder, "Transpose", "x", "columns"), "perm", 2, turned);
+    onnx_node(&builder, "MatMul", "matrix columns", "scores");
+    onnx_set_ints(&builder, onnx_node(&builder, "Transpose", "scores", "y"), "perm", 2, turned);
+    onnx_output(&builder, "y", FLOAT, 0, NULL);
+    builder.graph.output[0]->type = NULL;
+}
+
+START_TEST(test_a_constant_matrix_before_rows_of_the_batch)
+{
+    const int64_t dims[] = {BATCH, TERMS};
+    float matrix[LINES * (TERMS + 1)];
+    struct replay_tensor y = {.rank = 0};
+    struct built built;
+    numbers = util_random(1);
+    struct replay_tensor x = replay_tensor_random(2, dims, &numbers);
+    for (size_t i = 0; i < LINES * (TERMS + 1); i++) {
+        matrix[i] = (float)draw(-8, 8);
+    }
+    build_left(TERMS, matrix);
+    load_built(&builder, &built);
+    replay_run(built.model, &x, &y);
+    ck_assert_uint_eq(y.count, BATCH * LINES);
+    for (size_t i = 0; i < y.count; i++) {
+        double sum = 0.0;
+        for (size_t k = 0; k < TERMS; k++) {
+            sum += (double)matrix[i % LINES * TERMS + k] * x.data[i / LINES * TERMS + k];
+        }
+        util_assert_close(y.data[i], sum, 1e-5, 0);
+    }
+    base_free(x.data);
+    base_free(y.data);
+    free_built(&builder, &built);
+    build_left(TERMS + 1, matrix);
+    expect_refused(&builder, BASE_INVALID_ARGUMENT, "x has 3 elements on its last axis");
+}
+END_TEST
+
 /* ---- Doubles -------------------------------------------------------------------------------- */
 
 /* x times a constant of doubles that a Cast makes floats of. */
@@ -179,6 +231,7 @@ int main(void)
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, test_products_of_matrices, 0, 120);
     tcase_add_test(tests, test_too_many_products_are_refused);
+    tcase_add_test(tests, test_a_constant_matrix_before_rows_of_the_batch);
     tcase_add_test(tests, test_doubles_are_floats);
     tcase_add_test(tests, test_doubles_that_no_float_is_are_refused);
     suite_add_tcase(suite, tests);

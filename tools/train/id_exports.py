@@ -92,12 +92,28 @@ class Hot(Chosen):
         return nn.functional.one_hot(ids, CLASSES).float()
 
 
+class Scored(nn.Module):
+    """ids of a session; what the last state says of all ids: their embeddings on the left of the product"""
+
+    inputs, outputs = {"ids": STEPS}, {"y": BATCH}
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.wide = nn.Embedding(TABLES[1], WIDTH), nn.Linear(WIDTH, HIDDEN, bias=False)
+        self.gru = nn.GRU(WIDTH, HIDDEN, batch_first=True)
+
+    def forward(self, ids):
+        state = self.gru(self.table(ids))[1][-1]
+        return torch.matmul(self.wide(self.table.weight), state.t()).t()
+
+
 MODULES = {
     "ids_categories": Categories,
     "ids_chosen": Chosen,
     "ids_cut": Cut,
     "ids_hot": Hot,
     "ids_mixed": Mixed,
+    "ids_scored": Scored,
 }
 
 
@@ -114,6 +130,8 @@ def make_inputs(module, batch, time, generator):
     if "ages" in module.inputs:
         ids = torch.randint(-2, CLASSES, (batch, time), generator=generator)
         return ids, torch.randint(-3, 9, (batch, time), generator=generator)
+    if "ids" in module.inputs:
+        return [torch.randint(0, TABLES[1], (batch, time), generator=generator)]
     if "mixed" in module.inputs:
         return [torch.cat([x, draw_ids((batch, time), generator).float()], -1)]
     if "categories" in module.inputs:
