@@ -62,13 +62,15 @@ static const struct cell__operator operators[] = {
     {"ConstantOfShape", 1, 1, 1, " value ", cell__infer_constant_of_shape,
      cell__lower_constant_of_shape, "folded"},
     {"Conv", 2, 3, 1, " auto_pad dilations group kernel_shape pads strides ", cell__infer_conv,
-     cell__lower_conv, "as AveragePool"},
+     cell__lower_conv,
+     "as AveragePool; of rank 3 also of parts of a row that a Reshape has put into the batch's "
+     "axis"},
     {"ConvInteger", 2, 4, 1, " auto_pad dilations group kernel_shape pads strides ",
      cell__infer_integer_product, NULL, "of what DynamicQuantizeLinear gives, and as Conv"},
     {"ConvTranspose", 2, 3, 1,
      " auto_pad dilations group kernel_shape output_padding output_shape pads strides ",
      cell__infer_conv_transpose, cell__lower_conv_transpose,
-     "as AveragePool, of rank 3 and 4; of steps whose number a request chooses no output_shape"},
+     "as Conv, of rank 3 and 4; of steps whose number a request chooses no output_shape"},
     {"Cos", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
     {"Cosh", 1, 1, 1, " ", cell__infer_written, cell__lower_branch, "float32, within 5e-6"},
     {"CumSum", 2, 2, 1, " exclusive reverse ", cell__infer_cumsum, cell__lower_cumsum,
@@ -170,7 +172,8 @@ static const struct cell__operator operators[] = {
     {"Mish", 1, 1, 1, " ", cell__infer_function, cell__lower_function, "float32"},
     {"Mod", 2, 2, 1, " fmod ", cell__infer_mod, NULL, "folded: of integers that shapes make"},
     {"Mul", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},
-    {"Neg", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
+    {"Neg", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary,
+     "float32, and integers that shapes make"},
     {"Not", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "bool, inside a row"},
     {"OneHot", 3, 3, 1, " axis ", cell__infer_one_hot, cell__lower_one_hot,
      "of ids, along the last axis; constant depth and values"},
@@ -259,7 +262,7 @@ static const struct cell__operator operators[] = {
     {"Size", 1, 1, 1, " ", cell__infer_size, NULL, "folded, batch and time as symbols"},
     {"Slice", 1, 5, 1, " starts ends axes ", cell__infer_slice, cell__lower_slice,
      "the first or last step or steps, or all but some at the ends, every nth of them, as many as "
-     "a number divides, of a stated number any "
+     "a number divides, the first or last as many as another sequence has, of a stated number any "
      "part; of a feature axis every nth, in either direction; of a constant any, or as much as "
      "there are steps"},
     {"STFT", 2, 4, 1, " onesided ", cell__infer_written, cell__lower_branch,
