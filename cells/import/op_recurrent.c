@@ -69,13 +69,7 @@ static enum base_status read_attributes(struct cell__import *im, const struct ce
     BASE_TRY(cell__read_functions(im, node, &unit->functions, direction, recurrent));
     BASE_TRY(cell__attr_int(im, node, "input_forget", 0, &input_forget));
     BASE_TRY(cell__attr_int(im, node, "linear_before_reset", 0, &linear_before_reset));
-    if (input_forget != 0 && input_forget != 1) {
-        return cell__invalid(im, "input_forget %lld", (long long)input_forget);
-    }
     recurrent->input_forget = input_forget == 1;
-    if (linear_before_reset != 0 && linear_before_reset != 1) {
-        return cell__invalid(im, "linear_before_reset %lld", (long long)linear_before_reset);
-    }
     if (linear_before_reset == 1) {
         recurrent->op.variant = CELL_GRU_RESET_AFTER;
     }

@@ -145,9 +145,6 @@ enum base_status cell__lower_top(struct cell__import *im, struct cell__node *nod
     BASE_TRY(read_axis(im, node, &axis));
     BASE_TRY(read_k(im, node, &k));
     BASE_TRY(cell__attr_int(im, node, "largest", 1, &largest));
-    if (largest != 0 && largest != 1) {
-        return cell__invalid(im, "largest is %lld; it is 0 or 1", (long long)largest);
-    }
     BASE_TRY(check_axis(im, in, axis));
     top.variant = largest != 0 ? CELL_TOP_LARGEST : CELL_TOP_SMALLEST;
     uint32_t *numbers = &take.operands[1];

@@ -101,9 +101,6 @@ static enum base_status read_rounding(struct cell__import *im, const struct cell
 {
     int64_t ceil_mode = 0;
     BASE_TRY(cell__attr_int(im, node, "ceil_mode", 0, &ceil_mode));
-    if (ceil_mode < 0 || ceil_mode > 1) {
-        return cell__refuse(im, "ceil_mode of %lld; 0 or 1", (long long)ceil_mode);
-    }
     if (ceil_mode != 0 && window->behind >= window->extent) {
         return cell__refuse(im, "ceil_mode with %lld steps of padding behind windows of %lld",
                             (long long)window->behind, (long long)window->extent);

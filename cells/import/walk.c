@@ -212,6 +212,18 @@ static enum base_status check_kinds(struct cell__import *im, const struct cell__
     return BASE_OK;
 }
 
+/* What is 0 or 1 may be nothing else, which runtimes take for either. */
+static bool is_no_flag(const char *known, const Onnx__AttributeProto *attribute)
+{
+    static const char flags[] =
+        " allowzero ceil_mode count_include_pad exclusive input_forget is_causal keepdims largest "
+        "linear_before_reset noop_with_empty_axes reverse select_last_index sorted transA transB "
+        "upper ";
+    return strstr(flags, known) != NULL &&
+           attribute->type == ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT &&
+           (attribute->i < 0 || attribute->i > 1);
+}
+
 static enum base_status check_node(struct cell__import *im, const struct cell__node *node)
 {
     const Onnx__NodeProto *proto = node->proto;
@@ -243,6 +255,9 @@ static enum base_status check_node(struct cell__import *im, const struct cell__n
         }
         if (a->ref_attr_name != NULL && a->ref_attr_name[0] != '\0') {
             return cell__refuse(im, "attribute \"%s\" refers to a function", text);
+        }
+        if (is_no_flag(known, a)) {
+            return cell__invalid(im, "attribute \"%s\" of %lld; 0 or 1", text, (long long)a->i);
         }
     }
     return BASE_OK;

@@ -463,7 +463,7 @@ START_TEST(test_what_no_function_can_be_is_refused)
     onnx_set_float(&builder, begin("RNN"), "clip", NAN);
     expect_refused(&builder, BASE_INVALID_ARGUMENT, "it must be above 0");
     onnx_set_int(&builder, begin("LSTM"), "input_forget", 2);
-    expect_refused(&builder, BASE_INVALID_ARGUMENT, "input_forget 2");
+    expect_refused(&builder, BASE_INVALID_ARGUMENT, "attribute \"input_forget\" of 2");
 }
 END_TEST
 

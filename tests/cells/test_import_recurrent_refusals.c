@@ -91,9 +91,9 @@ END_TEST
 START_TEST(test_linear_before_reset_is_0_or_1)
 {
     onnx_set_int(&builder, begin(GRU), "linear_before_reset", 2);
-    expect(BASE_INVALID_ARGUMENT, GRU, "linear_before_reset 2");
+    expect(BASE_INVALID_ARGUMENT, GRU, "attribute \"linear_before_reset\" of 2; 0 or 1");
     onnx_set_int(&builder, begin(GRU), "linear_before_reset", INT64_MIN);
-    expect(BASE_INVALID_ARGUMENT, GRU, "linear_before_reset -9223372036854775808");
+    expect(BASE_INVALID_ARGUMENT, GRU, "attribute \"linear_before_reset\" of -9223372036854775808");
     onnx_set_float(&builder, begin(GRU), "linear_before_reset", 1.0f);
     expect(BASE_INVALID_ARGUMENT, GRU, "linear_before_reset is not an integer");
 }

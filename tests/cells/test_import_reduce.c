@@ -793,7 +793,7 @@ START_TEST(test_other_tops_are_refused)
     onnx_set_int(&builder, top(14, 2, "out"), "axis", 3);
     expect_refused(&builder, BASE_INVALID_ARGUMENT, "axis 3 of a tensor of rank 3");
     onnx_set_int(&builder, top(14, 2, "out"), "largest", 2);
-    expect_refused(&builder, BASE_INVALID_ARGUMENT, "largest is 2; it is 0 or 1");
+    expect_refused(&builder, BASE_INVALID_ARGUMENT, "attribute \"largest\" of 2; 0 or 1");
     begin(14);
     onnx_node(&builder, "TopK", "x", "out");
     expect_refused(&builder, BASE_INVALID_ARGUMENT, "without k");
@@ -878,6 +878,9 @@ START_TEST(test_reductions_over_anything_else_are_refused)
     onnx_set_int(&builder, onnx_node(&builder, "ReduceMean", "x", "out"), "noop_with_empty_axes",
                  1);
     expect_refused(&builder, BASE_UNIMPLEMENTED, "without axes, which leaves all as it is");
+    begin(14); // which others take for 0
+    onnx_set_int(&builder, reduce("ReduceMean", 1, &time, false), "keepdims", -2);
+    expect_refused(&builder, BASE_INVALID_ARGUMENT, "attribute \"keepdims\" of -2; 0 or 1");
     begin(14);
     onnx_node(&builder, "ArgMax", "x", "out");
     expect_refused(&builder, BASE_UNIMPLEMENTED,
