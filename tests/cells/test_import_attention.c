@@ -369,7 +369,7 @@ END_TEST
  * would be gone through as often as 2 to the power of that. */
 START_TEST(test_conditions_of_conditions)
 {
-    char inputs[16];
+    char inputs[32];
     char name[16];
     begin_scores();
     add_numbers();
