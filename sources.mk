@@ -137,6 +137,7 @@ CELLS_SRCS = \
   cells/import/op_step.c \
   cells/import/op_top.c \
   cells/import/op_trilu.c \
+  cells/import/op_upsample.c \
   cells/import/op_window.c \
   cells/import/operators.c \
   cells/import/recognise.c \

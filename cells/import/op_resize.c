@@ -275,33 +275,39 @@ static enum base_status part_steps(struct cell__import *im, const struct cell__a
     return cell__row_copy_steps(im, axis, left, &steps, row);
 }
 
-enum base_status cell__lower_resize(struct cell__import *im, struct cell__node *node)
+enum base_status cell__lower_resized(struct cell__import *im, struct cell__node *node,
+                                     const struct cell__resized *resized)
 {
     const struct cell__value *x = cell__input(im, node, IN_X);
     const struct cell__shape *left = &cell__output(im, node, 0)->shape;
     struct cell__shape shape = x->shape;
-    struct cell__resized resized;
     uint32_t row = x->row;
     uint32_t time = CELL__NONE;
-    BASE_TRY(read_resized(im, node, &resized));
     for (uint32_t k = 0; k < shape.rank; k++) {
-        if (resized.axes[k].by == 1) {
+        if (resized->axes[k].by == 1) {
             continue;
         }
         if (cell__axis_times(im, &shape.axes[k]) != 0) {
             time = k;
             continue;
         }
-        BASE_TRY(resized.is_linear ? cell__interpolate_within(im, &shape, k, &resized, &row)
-                                   : repeat_within(im, &shape, k, resized.axes[k].by, &row));
+        BASE_TRY(resized->is_linear ? cell__interpolate_within(im, &shape, k, resized, &row)
+                                    : repeat_within(im, &shape, k, resized->axes[k].by, &row));
         shape.axes[k] = left->axes[k];
     }
-    if (time != CELL__NONE && resized.is_linear) {
-        BASE_TRY(cell__interpolate_steps(im, &resized, time, &row));
+    if (time != CELL__NONE && resized->is_linear) {
+        BASE_TRY(cell__interpolate_steps(im, resized, time, &row));
     }
     if (time != CELL__NONE) {
-        BASE_TRY(part_steps(im, &shape.axes[time], &left->axes[time], &resized, time, &row));
+        BASE_TRY(part_steps(im, &shape.axes[time], &left->axes[time], resized, time, &row));
     }
     cell__set_row(im, node, 0, row);
     return BASE_OK;
+}
+
+enum base_status cell__lower_resize(struct cell__import *im, struct cell__node *node)
+{
+    struct cell__resized resized;
+    BASE_TRY(read_resized(im, node, &resized));
+    return cell__lower_resized(im, node, &resized);
 }

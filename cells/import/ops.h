@@ -106,6 +106,9 @@ cell__op_fn cell__infer_conv_transpose, cell__lower_conv_transpose;
 cell__op_fn cell__infer_written;
 /* op_resize.c */
 cell__op_fn cell__infer_resize, cell__lower_resize;
+/* op_upsample.c: where an Add ends what interpolates between steps in small operators, it is that,
+ * of the value whose steps these are, and no other node of them is wanted. */
+enum base_status cell__replace_upsample(struct cell__import *im, struct cell__node *node);
 /* op_pool.c */
 cell__op_fn cell__infer_pool, cell__lower_pool;
 /* op_pad.c */

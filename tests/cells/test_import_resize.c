@@ -436,6 +436,178 @@ START_TEST(test_elements_between_two_that_are_refused)
 }
 END_TEST
 
+/* ---- The same in small operators --------------------------------------------------------------
+ */
+
+/* What a chain of PyTorch's newer exporter says; each field is looked at. */
+struct chain {
+    float half, scale, low, high;
+    int64_t times, start, step, more, less, unsqueezed, back[3];
+    bool is_swapped, by_ratio;
+};
+
+static const struct chain straight = {.half = 0.5f,
+                                      .scale = 1.0f / 3.0f,
+                                      .high = 1.0f,
+                                      .times = 3,
+                                      .step = 1,
+                                      .more = 1,
+                                      .less = 1,
+                                      .unsqueezed = -1,
+                                      .back = {1, 2, 0}};
+
+static void number(const char *name, float value)
+{
+    onnx_constant(&builder, name, onnx_tensor(&builder, FLOAT, 0, NULL, &value, sizeof(value)));
+}
+
+static void integer(const char *name, uint32_t rank, int64_t value)
+{
+    onnx_constant(&builder, name, onnx_ints(&builder, rank, 1, &value));
+}
+
+static void cast(const char *from, const char *to, int64_t type)
+{
+    onnx_set_int(&builder, onnx_node(&builder, "Cast", from, to), "to", type);
+}
+
+/* A row of x for each number of a list, whose operands these are. */
+static void take(const struct chain *chain, const char *list, const char *pairs, const char *to)
+{
+    const bool is_first = to[0] == 'o';
+    (void)onnx_node(&builder, "Unsqueeze", list, is_first ? "pairs" : "others");
+    (void)onnx_node(&builder, "GatherND", pairs, is_first ? "taken" : "beside");
+    onnx_set_ints(&builder, onnx_node(&builder, "Transpose", is_first ? "taken" : "beside", to),
+                  "perm", 3, chain->back);
+}
+
+static void add_chain(const struct chain *chain)
+{
+    static const int64_t in_front[] = {2, 0, 1};
+    static const int64_t dims[] = {-1, CHANNELS, -1};
+    onnx_init(&builder, 17);
+    onnx_add_weights(&builder, "GRU", 1, WINDOW_HIDDEN, 1);
+    onnx_input(&builder, "x", FLOAT, 3, dims);
+    number("half", 0.5f);
+    number("added", chain->half);
+    number("scale", chain->scale);
+    number("zero", 0.0f);
+    number("low", chain->low);
+    number("high", chain->high);
+    integer("axis", 0, 2);
+    integer("times", 0, chain->times);
+    integer("start", 0, chain->start);
+    integer("step", 0, chain->step);
+    integer("more", 0, chain->more);
+    integer("less", 0, chain->less);
+    integer("unsqueezed", 1, chain->unsqueezed);
+    integer("all", 1, -1);
+    (void)onnx_node(&builder, "Shape", "x", "shape");
+    (void)onnx_node(&builder, "Gather", "shape axis", "time");
+    (void)onnx_node(&builder, "Mul", "time times", "made");
+    (void)onnx_node(&builder, "Range", "start made step", "range");
+    cast("range", "steps", FLOAT);
+    cast("time", "some", FLOAT);
+    cast("made", "every", FLOAT);
+    (void)onnx_node(&builder, "Div", "some every", "ratio");
+    (void)onnx_node(&builder, "Add", "steps added", "middles");
+    (void)onnx_node(&builder, "Mul", chain->by_ratio ? "middles ratio" : "middles scale", "scaled");
+    (void)onnx_node(&builder, "Sub", "scaled half", "places");
+    (void)onnx_node(&builder, "Clip", "places low", "cut");
+    (void)onnx_node(&builder, "Reshape", "cut all", "list");
+    cast("list", "first", ONNX__TENSOR_PROTO__DATA_TYPE__INT64);
+    (void)onnx_node(&builder, "Add", "first more", "next");
+    (void)onnx_node(&builder, "Sub", "time less", "last");
+    (void)onnx_node(&builder, "Clip", "next - last", "second");
+    onnx_set_ints(&builder, onnx_node(&builder, "Transpose", "x", "there"), "perm", 3, in_front);
+    take(chain, "first unsqueezed", "there pairs", "one");
+    take(chain, "second unsqueezed", "there others", "two");
+    cast("first", "whole", FLOAT);
+    (void)onnx_node(&builder, "Sub", "list whole", "rest");
+    (void)onnx_node(&builder, "Clip", "rest zero high", "share");
+    (void)onnx_node(&builder, "Sub", chain->is_swapped ? "one two" : "two one", "between");
+    (void)onnx_node(&builder, "Mul", "between share", "part");
+    (void)onnx_node(&builder, "Add", "one part", "y");
+    window_mean(&builder, 1, (const int64_t[]){1});
+    window_answers(&builder, (const char *const[]){"y", "out", NULL});
+}
+
+/* Of `time` steps. */
+static void expect_interpolated(const struct cell_model *model, int64_t time, int64_t by)
+{
+    struct replay_tensor x = {.rank = 3, .dims = {BATCH, CHANNELS, time}};
+    struct replay_tensor outputs[2] = {{.rank = 0}};
+    x.count = (size_t)(BATCH * CHANNELS * time);
+    x.data = base_alloc_array(x.count, sizeof(double));
+    ck_assert_ptr_nonnull(x.data);
+    for (size_t i = 0; i < x.count; i++) {
+        x.data[i] = 0.125 * (double)(i * i % 17);
+    }
+    replay_run(model, &x, outputs);
+    ck_assert_int_eq(outputs[0].dims[2], time * by);
+    for (size_t i = 0; i < outputs[0].count; i++) {
+        const double *row = x.data + (int64_t)i / (time * by) * time;
+        const int64_t r = (int64_t)i % (time * by);
+        const double middle = ((double)r + 0.5) / (double)by - 0.5;
+        const double place = middle < 0.0 ? 0.0 : middle;
+        const int64_t first = (int64_t)place;
+        const int64_t second = first + 1 < time ? first + 1 : first;
+        const double wanted = row[first] + (row[second] - row[first]) * (place - (double)first);
+        util_assert_close(outputs[0].data[i], wanted, 1e-5, 0);
+    }
+    base_free(x.data);
+    base_free(outputs[0].data);
+    base_free(outputs[1].data);
+}
+
+START_TEST(test_small_operators_that_interpolate)
+{
+    for (int64_t by = 2; by <= 5; by++) {
+        for (uint32_t by_ratio = 0; by_ratio < 2; by_ratio++) {
+            struct chain chain = straight;
+            struct built built;
+            chain.times = by;
+            chain.by_ratio = by_ratio != 0;
+            chain.scale = chain.by_ratio ? 7.0f : 1.0f / (float)by;
+            add_chain(&chain);
+            load_built(&builder, &built);
+            for (int64_t time = 1; time <= STEPS_MAX; time++) {
+                expect_interpolated(built.model, time, by);
+            }
+            free_built(&builder, &built);
+        }
+    }
+}
+END_TEST
+
+/* Each number and order is looked at: another one is no interpolation that is known. */
+START_TEST(test_small_operators_that_do_otherwise)
+{
+    struct chain cases[12];
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        cases[i] = straight;
+    }
+    cases[0].half = 0.25f;
+    cases[1].scale = 0.5f;
+    cases[2].low = -1.0f;
+    cases[3].high = 0.5f;
+    cases[4].start = 1;
+    cases[5].step = 2;
+    cases[6].more = 2;
+    cases[7].less = 2;
+    cases[8].unsqueezed = 0;
+    cases[9].is_swapped = true;
+    cases[10].back[0] = 2;
+    cases[10].back[1] = 1;
+    cases[11].times = 4097;
+    cases[11].scale = 1.0f / 4097.0f;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        add_chain(&cases[i]);
+        expect_refused(&builder, BASE_UNIMPLEMENTED, "Range (node \"range\", opset 17)");
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("import_resize");
@@ -448,6 +620,8 @@ int main(void)
     tcase_add_test(tcase, test_what_is_refused);
     tcase_add_test(tcase, test_elements_between_two);
     tcase_add_test(tcase, test_elements_between_two_that_are_refused);
+    tcase_add_test(tcase, test_small_operators_that_interpolate);
+    tcase_add_test(tcase, test_small_operators_that_do_otherwise);
     suite_add_tcase(suite, tcase);
     return util_run(suite);
 }
