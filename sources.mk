@@ -118,6 +118,7 @@ CELLS_SRCS = \
   cells/import/op_list.c \
   cells/import/op_loop.c \
   cells/import/op_math.c \
+  cells/import/op_middle.c \
   cells/import/op_norm.c \
   cells/import/op_numbers.c \
   cells/import/op_one_hot.c \
@@ -621,6 +622,7 @@ CELLS_SUITES = \
   tests/cells/test_import_frames.c \
   tests/cells/test_import_norm.c \
   tests/cells/test_import_matrices.c \
+  tests/cells/test_import_middle.c \
   tests/cells/test_import_one_hot.c \
   tests/cells/test_import_quantised.c \
   tests/cells/test_import_conv.c \

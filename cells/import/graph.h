@@ -470,6 +470,15 @@ bool cell__steps_more(const struct cell__import *im, const struct cell__sym *one
 bool cell__axis_is_within(const struct cell__import *im, const struct cell__sym *part,
                           const struct cell__axis *whole);
 
+/* Whether a number, which depends on the request, is that of a step of the axis, from 0 on, in
+ * every request that has one. *root: the atom that both follow from, or the axis's own. */
+bool cell__is_step_of(const struct cell__import *im, const struct cell__sym *number,
+                      const struct cell__axis *axis, uint32_t *root);
+/* Whether a number that grows with the steps of the axis is not below 0 in any request that has
+ * one. */
+bool cell__is_never_below(const struct cell__import *im, const struct cell__sym *number,
+                          const struct cell__axis *axis);
+
 /* ---- Symbolic integers (sym.c) ------------------------------------------------------------ */
 
 struct cell__sym cell__sym_number(int64_t value);

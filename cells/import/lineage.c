@@ -279,3 +279,83 @@ bool cell__axis_is_within(const struct cell__import *im, const struct cell__sym 
     return slopes[0] <= slopes[1] && base_i64_add(slopes[0], rests[0], &ends[0]) &&
            base_i64_add(slopes[1], rests[1], &ends[1]) && ends[0] <= ends[1];
 }
+
+/* ---- A step of it ------------------------------------------------------------------------------
+ */
+
+/* What of n of the source a number and an axis are; false: too large, or there are no such n. */
+struct followed {
+    struct lineage number, axis;
+};
+
+static bool find_followed(const struct cell__import *im, const struct cell__sym *number,
+                          const struct cell__axis *axis, uint32_t *root, struct followed *out)
+{
+    if (number->axis.n != 1 || axis->n != 1 || number->factor == 0) {
+        return false;
+    }
+    const struct cell__atom *a = &im->atoms[cell__atom_root(im, number->axis.atoms[0])];
+    const struct cell__atom *b = &im->atoms[cell__atom_root(im, axis->atoms[0])];
+    *root = find_common(im, a, b);
+    return *root != CELL__NONE && find_lineage(im, a, *root, &out->number) &&
+           find_lineage(im, b, *root, &out->axis);
+}
+
+/* The fewest of the source with which the axis has a step; 0: nobody knows. */
+static int64_t first_with_step(const struct followed *followed)
+{
+    for (int64_t n = 1; n <= PERIOD_MAX; n++) {
+        int64_t steps = 0;
+        if (!steps_of(&followed->axis, n, &steps)) {
+            return 0;
+        }
+        if (steps >= 1) {
+            return n;
+        }
+    }
+    return 0;
+}
+
+bool cell__is_never_below(const struct cell__import *im, const struct cell__sym *number,
+                          const struct cell__axis *axis)
+{
+    struct followed followed;
+    uint32_t root = 0;
+    int64_t least = 0;
+    if (number->factor < 1 || !find_followed(im, number, axis, &root, &followed)) {
+        return false;
+    }
+    const int64_t first = first_with_step(&followed);
+    return first > 0 && number_of(&followed.number, number, first, &least) && least >= 0;
+}
+
+bool cell__is_step_of(const struct cell__import *im, const struct cell__sym *number,
+                      const struct cell__axis *axis, uint32_t *root)
+{
+    struct followed followed;
+    const struct cell__sym size = {.factor = 1, .axis = *axis};
+    int64_t period = 1;
+    int64_t starts[2] = {0, 0}; // at the first: steps before it and behind it
+    if (!find_followed(im, number, axis, root, &followed) ||
+        !find_period(&followed.number, &period) || !find_period(&followed.axis, &period)) {
+        return false;
+    }
+    const int64_t first = first_with_step(&followed);
+    for (int64_t n = first; n <= first + period; n++) {
+        int64_t steps = 0;
+        int64_t before = 0;
+        if (!number_of(&followed.axis, &size, n, &steps) ||
+            !number_of(&followed.number, number, n, &before)) {
+            return false;
+        }
+        const int64_t behind = steps - 1 - before;
+        starts[0] = n == first ? before : starts[0];
+        starts[1] = n == first ? behind : starts[1];
+        // Each period adds as many as the first: none of them takes any away.
+        if (before < 0 || behind < 0 ||
+            (n == first + period && (before < starts[0] || behind < starts[1]))) {
+            return false;
+        }
+    }
+    return first > 0;
+}

@@ -202,6 +202,9 @@ enum base_status cell__infer_gather(struct cell__import *im, struct cell__node *
     if (index->kind == CELL__ROWS) {
         return cell__infer_gather_step(im, node);
     }
+    if (cell__is_middle(im, node)) {
+        return cell__infer_middle(im, node);
+    }
     BASE_TRY(gather_axis(im, node, data->shape.rank, &pick.axis));
     return cell__infer_pick(im, node, pick.axis);
 }
@@ -317,6 +320,9 @@ enum base_status cell__lower_gather(struct cell__import *im, struct cell__node *
     }
     if (cell__input(im, node, 1)->kind == CELL__ROWS) {
         return cell__lower_gather_step(im, node);
+    }
+    if (cell__is_middle(im, node)) {
+        return cell__lower_middle(im, node);
     }
     BASE_TRY(gather_axis(im, node, data->shape.rank, &pick.axis));
     return cell__lower_pick(im, node, pick.axis);

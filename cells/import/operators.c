@@ -107,7 +107,7 @@ static const struct cell__operator operators[] = {
     {"Gather", 2, 2, 1, " axis ", cell__infer_gather, cell__lower_gather,
      "an embedding (constant table, axis 0), of ids, of elements of a row that are ids, of numbers "
      "of steps or of what ArgMax has chosen; a step by its "
-     "number from either end; "
+     "number from either end, or one that follows from how many there are, as of the middle; "
      "constant indices of a feature axis, in any order"},
     {"GatherElements", 2, 2, 1, " axis ", cell__infer_gather_elements, cell__lower_gather_elements,
      "the step whose number an input says, plus or minus a number"},

@@ -57,6 +57,9 @@ enum base_status cell__row_lookup(struct cell__import *im, const struct cell__ta
 /* op_gather.c: the same of what must be ids that the request has, or numbers of steps */
 enum base_status cell__row_embedding(struct cell__import *im, const struct cell__table *table,
                                      uint32_t index, uint32_t *out);
+/* op_middle.c: a Gather, on its axis, of one step whose number follows from how many there are */
+bool cell__is_middle(struct cell__import *im, const struct cell__node *node);
+cell__op_fn cell__infer_middle, cell__lower_middle;
 /* op_one_hot.c */
 cell__op_fn cell__infer_one_hot, cell__lower_one_hot;
 /* op_math.c */

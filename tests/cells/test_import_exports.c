@@ -164,6 +164,7 @@ static const struct {
     {"conv_deep-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
     {"conv_ends-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
     {"conv_pyramid-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
+    {"conv_middle-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
     {"conv_taken-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
     {"conv_group_normed-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
     {"conv_paired-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},

@@ -529,6 +529,23 @@ class Between(nn.Module):
         return self.second(self.conv(y).transpose(1, 2))[0]
 
 
+class Middle(nn.Module):
+    """a GRU's step in the middle, over which all others are weighed, and that of what strides leave"""
+
+    kind, outputs = "features", {"y": BATCH, "z": BATCH}
+
+    def __init__(self):
+        super().__init__()
+        self.gru, self.query = nn.GRU(INPUT, HIDDEN, batch_first=True), nn.Linear(HIDDEN, HIDDEN)
+        self.conv = nn.Conv1d(HIDDEN, 4, 3, 2, 1)
+
+    def forward(self, x):
+        y = self.gru(x)[0]
+        weights = torch.softmax(torch.bmm(y, self.query(y[:, y.size(1) // 2]).unsqueeze(2)).squeeze(2), 1)
+        z = self.conv(y.transpose(1, 2))
+        return torch.bmm(weights.unsqueeze(1), y).squeeze(1), z[:, :, z.size(2) // 3 * 2]
+
+
 class Taken(nn.Module):
     """a GRU's third step and its last but two, its first four steps, a convolution over some near the end"""
 
@@ -581,6 +598,7 @@ MODULES = {
     "conv_front": Front,
     "conv_group_normed": GroupNormed,
     "conv_instance_normed": InstanceNormed,
+    "conv_middle": Middle,
     "conv_paired": Paired,
     "conv_pooled": Pooled,
     "conv_pools": Pools,
