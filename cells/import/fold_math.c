@@ -77,6 +77,7 @@ static bool compute_of_axis(struct cell__import *im, char op, const struct cell_
 {
     return (op == '-' && subtract_steps(im, a, b, out)) ||
            (op == '/' && cell__sym_is_number(b) && cell__axis_divide(im, a, b->add, out)) ||
+           (op == '%' && cell__axis_wrapped(im, a, b, out)) ||
            (op == '>' && cell__axis_larger(im, a, b, out)) ||
            (op == '<' && cell__axis_smaller(im, a, b, out));
 }

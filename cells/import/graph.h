@@ -394,6 +394,11 @@ bool cell__axis_divide(struct cell__import *im, const struct cell__sym *steps, i
  */
 bool cell__axis_larger(struct cell__import *im, const struct cell__sym *a,
                        const struct cell__sym *b, struct cell__sym *out);
+/* A number modulo a size, as ONNX's Mod has it, of one that is not farther than the size from 0:
+ * the size and the number where that is below 0, else the number; shorter requests will be refused.
+ * false: not of these. */
+bool cell__axis_wrapped(struct cell__import *im, const struct cell__sym *number,
+                        const struct cell__sym *size, struct cell__sym *out);
 /* The smaller of a number of steps and of as many of these as go by some whole, as exporters ask
  * for where the others are cut off: the latter. false: not of these. */
 bool cell__axis_smaller(const struct cell__import *im, const struct cell__sym *a,

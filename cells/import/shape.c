@@ -317,6 +317,22 @@ bool cell__axis_smaller(const struct cell__import *im, const struct cell__sym *a
            cell__atom_root(im, atom->source) == cell__atom_root(im, steps->axis.atoms[0]);
 }
 
+bool cell__axis_wrapped(struct cell__import *im, const struct cell__sym *number,
+                        const struct cell__sym *size, struct cell__sym *out)
+{
+    const int64_t add = number->add;
+    if (!cell__sym_is_number(number) || size->factor != 1 || size->axis.n != 1 || size->add != 0 ||
+        add < -ADD_MAX || add > ADD_MAX) {
+        return false;
+    }
+    struct cell__atom *atom = &im->atoms[cell__atom_root(im, size->axis.atoms[0])];
+    const int64_t least = add < 0 ? -add : add + 1;
+    atom->least = atom->least > least ? atom->least : least;
+    *out = add < 0 ? *size : cell__sym_number(add);
+    out->add = add;
+    return true;
+}
+
 bool cell__axis_larger(struct cell__import *im, const struct cell__sym *a,
                        const struct cell__sym *b, struct cell__sym *out)
 {

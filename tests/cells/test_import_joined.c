@@ -1,7 +1,9 @@
 /* Steps joined to steps: what the program says of them, and what is refused, and how (what is
  * served computes what PyTorch does: test_import_exports.c, tests/server/test_readers.c). */
+#include "base/mem.h"
 #include "cells/model.h"
 #include "tests/cells/parse.h"
+#include "tests/cells/replay.h"
 #include "tests/util.h"
 
 #include <string.h>
@@ -309,6 +311,82 @@ START_TEST(test_ids_are_not_joined)
 }
 END_TEST
 
+/* ---- Rolled -------------------------------------------------------------------------------- */
+
+/* Steps from number `first` modulo the size of an axis on, and then those before it, as PyTorch's
+ * newer exporter has torch.roll. */
+static void roll(int64_t first, int64_t axis)
+{
+    begin();
+    onnx_constant(&builder, "number", onnx_ints(&builder, 1, 1, &first));
+    onnx_constant(&builder, "axis", onnx_ints(&builder, 1, 1, &axis));
+    onnx_constant(&builder, "zero", onnx_ints(&builder, 1, 1, (const int64_t[]){0}));
+    (void)onnx_node(&builder, "Shape", "x", "shape");
+    (void)onnx_node(&builder, "Gather", "shape axis", "size");
+    (void)onnx_node(&builder, "Mod", "number size", "at");
+    (void)onnx_node(&builder, "Slice", "x zero at axis", "before");
+    (void)onnx_node(&builder, "Slice", "x at size axis", "behind");
+    onnx_set_int(&builder, onnx_node(&builder, "Concat", "behind before", "y"), "axis", axis);
+}
+
+static void expect_rolled(const struct cell_model *model, int64_t first, int64_t time)
+{
+    struct replay_tensor x = {.rank = 3, .dims = {time, 2, WIDTH}};
+    struct replay_tensor outputs[2] = {{.rank = 0}};
+    const int64_t step = 2 * WIDTH;
+    x.count = (size_t)(time * step);
+    x.data = base_alloc_array(x.count, sizeof(double));
+    ck_assert_ptr_nonnull(x.data);
+    for (size_t i = 0; i < x.count; i++) {
+        x.data[i] = (double)i;
+    }
+    replay_run(model, &x, outputs);
+    ck_assert_uint_eq(outputs[1].count, x.count);
+    for (int64_t i = 0; i < time * step; i++) {
+        const int64_t t = (i / step + first + 8 * time) % time;
+        ck_assert_double_eq(outputs[1].data[i], x.data[t * step + i % step]);
+    }
+    base_free(x.data);
+    base_free(outputs[0].data);
+    base_free(outputs[1].data);
+}
+
+/* A request with fewer steps would go round more than once, or have no such step. */
+START_TEST(test_steps_rolled_to_the_other_end)
+{
+    static const struct {
+        int64_t first, least;
+    } cases[] = {{-1, 1}, {-3, 3}, {1, 2}, {2, 3}, {-4, 4}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct built built;
+        roll(cases[i].first, 0);
+        end();
+        onnx_output(&builder, "y", FLOAT, 0, NULL);
+        builder.graph.output[1]->type = NULL;
+        load_built(&builder, &built);
+        const uint32_t least = built.model->sequences[built.model->inputs[0].sequence].steps_min;
+        ck_assert_int_eq(least < 1 ? 1 : least, cases[i].least);
+        for (int64_t time = cases[i].least; time <= 9; time++) {
+            expect_rolled(built.model, cases[i].first, time);
+        }
+        free_built(&builder, &built);
+    }
+}
+END_TEST
+
+START_TEST(test_what_is_not_rolled)
+{
+    roll(-2, 1);
+    end();
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "along an axis that is not the time of");
+    roll(-1, 0);
+    onnx_set_int(&builder, builder.graph.node[2], "fmod", 1);
+    refuse(BASE_UNIMPLEMENTED, "only of integers that shapes make, with fmod 0");
+    roll((int64_t)1 << 40, 0);
+    refuse(BASE_UNIMPLEMENTED, "Mod (node \"at\", opset 17): cannot compute a shape this way");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("joined");
@@ -322,6 +400,8 @@ int main(void)
     tcase_add_test(tests, test_two_read_what_is_joined_once);
     tcase_add_test(tests, test_what_cannot_be_joined_is_refused);
     tcase_add_test(tests, test_ids_are_not_joined);
+    tcase_add_test(tests, test_steps_rolled_to_the_other_end);
+    tcase_add_test(tests, test_what_is_not_rolled);
     suite_add_tcase(suite, tests);
     return util_run(suite);
 }

@@ -219,6 +219,16 @@ class Static(nn.Module):
         return self.rnn(torch.cat([x, known], 2), (self.h.repeat(1, rows, 1), self.c.expand(-1, rows, -1).contiguous()))[0]
 
 
+class Rolled(Joined):
+    """each step beside the one before it, the last one before the first, and beside the second behind it"""
+
+    width = 3 * INPUT
+
+    def join(self, x):
+        behind = torch.roll(torch.tanh(x).transpose(1, 2), -2, 2).transpose(1, 2)
+        return torch.cat([x, torch.roll(x, 1, 1), behind], 2)
+
+
 class Channels(nn.Module):
     """features repeated where they stand before the steps"""
 
@@ -242,6 +252,7 @@ MODULES = {
     "joined_mirrored": Mirrored,
     "joined_reflected": Reflected,
     "joined_repeated": Repeated,
+    "joined_rolled": Rolled,
     "joined_shifted": Shifted,
     "joined_spectrum": Spectrum,
     "joined_spread": Spread,
@@ -259,7 +270,7 @@ def make_module(name):
 def make_inputs(module, batch, time, generator):
     if isinstance(module, Spectrum):
         return (torch.randint(-8, 9, (batch, 7 + 2 * time), generator=generator) / 8,)
-    steps = {Stated: STATED, Spread: 1, Reflected: time + 3, Endings: time + 1}.get(type(module), time)
+    steps = {Stated: STATED, Spread: 1, Reflected: time + 3, Endings: time + 1, Rolled: time + 2}.get(type(module), time)
     x = torch.randint(-8, 9, (batch, steps, INPUT), generator=generator) / 8
     cache = torch.randint(-8, 9, (batch, INPUT, KEPT), generator=generator) / 8
     if isinstance(module, Static):
