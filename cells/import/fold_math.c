@@ -79,7 +79,7 @@ static bool compute_of_axis(struct cell__import *im, char op, const struct cell_
            (op == '/' && cell__sym_is_number(b) && cell__axis_divide(im, a, b->add, out)) ||
            (op == '%' && cell__axis_wrapped(im, a, b, out)) ||
            (op == '>' && cell__axis_larger(im, a, b, out)) ||
-           (op == '<' && cell__axis_smaller(im, a, b, out));
+           (op == '<' && (cell__axis_smaller(im, a, b, out) || cell__axis_bounded(im, a, b, out)));
 }
 
 static enum base_status compute_integers(struct cell__import *im, char op, const struct pair *pair,

@@ -50,6 +50,7 @@ struct cell__atom {
     bool is_kept;     /* or, where that sum is not below 0, `size` of them, wherever these stand */
     int64_t multiple; /* of an open size: what must divide it; 0: anything may */
     int64_t least;    /* of an open size: the smallest that shapes were computed for */
+    int64_t most;     /* and the largest; 0: any */
     bool is_divided;  /* a shape has been divided so: what leaves as many steps has this atom */
     uint32_t whole;   /* of which it is a part, both of known size, or NONE: if that turns out to be
                          time, its steps follow from it */
@@ -154,6 +155,7 @@ struct cell__node {
     bool hands_on;       /* output 0 is input 0 as it is */
     bool is_folded;      /* all outputs are constants or poison: nothing to lower */
     bool is_needed;
+    bool is_asked; /* it makes a constant that one which is needed has, or what such is made of */
 };
 
 /* Functions of an LSTM's, GRU's or RNN's gates (ONNX: attribute activations). */
@@ -229,6 +231,13 @@ struct cell__sequence {
     uint32_t steps_max;    /* likewise, but what embeddings ask for */
 };
 
+/* What a node has computed shapes for: that so many steps are the least and the most there are; of
+ * one that is needed they are the model's. most 0: any. */
+struct cell__bound {
+    uint32_t node, atom;
+    int64_t least, most;
+};
+
 struct cell__external;
 
 /* A matrix of constants, and the same turned round. */
@@ -266,6 +275,8 @@ struct cell__import {
     uint32_t n_recurrents, recurrents_room;
     struct cell__row *rows;
     uint32_t n_rows, rows_room;
+    struct cell__bound *bounds;
+    uint32_t n_bounds, bounds_room;
 
     uint32_t n_inputs; /* graph inputs that are no initialisers */
     uint32_t inputs[CELL_TENSORS_MAX];
@@ -399,6 +410,10 @@ bool cell__axis_larger(struct cell__import *im, const struct cell__sym *a,
  * false: not of these. */
 bool cell__axis_wrapped(struct cell__import *im, const struct cell__sym *number,
                         const struct cell__sym *size, struct cell__sym *out);
+/* The smaller of a size and of a number, as exporters ask for behind a constant that is cut to so
+ * many steps: the size, and longer requests will be refused. false: not of these. */
+bool cell__axis_bounded(struct cell__import *im, const struct cell__sym *a,
+                        const struct cell__sym *b, struct cell__sym *out);
 /* The smaller of a number of steps and of as many of these as go by some whole, as exporters ask
  * for where the others are cut off: the latter. false: not of these. */
 bool cell__axis_smaller(const struct cell__import *im, const struct cell__sym *a,

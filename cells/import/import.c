@@ -47,10 +47,22 @@ static enum base_status need_value(struct cell__import *im, uint32_t v)
     if (value->kind == CELL__POISON) {
         return base_fail(im->error, value->poison->status, "%s", value->poison->message);
     }
-    if (value->kind != CELL__CONST && value->node != CELL__NONE) {
-        im->nodes[value->node].is_needed = true;
+    if (value->node != CELL__NONE) {
+        im->nodes[value->node].is_needed |= value->kind != CELL__CONST;
+        im->nodes[value->node].is_asked |= value->kind == CELL__CONST;
     }
     return BASE_OK;
+}
+
+/* A constant is made of others. */
+static void ask_inputs(struct cell__import *im, const struct cell__node *node)
+{
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        const struct cell__value *in = cell__has_input(node, i) ? cell__input(im, node, i) : NULL;
+        if (in != NULL && in->kind == CELL__CONST && in->node != CELL__NONE) {
+            im->nodes[in->node].is_asked = true;
+        }
+    }
 }
 
 static enum base_status need_inputs(struct cell__import *im, const struct cell__node *node)
@@ -85,6 +97,8 @@ static enum base_status mark_needed_nodes(struct cell__import *im)
     for (uint32_t n = im->n_nodes; n-- > 0;) {
         if (im->nodes[n].is_needed) {
             BASE_TRY(need_inputs(im, &im->nodes[n]));
+        } else if (im->nodes[n].is_asked) {
+            ask_inputs(im, &im->nodes[n]);
         }
     }
     return BASE_OK;
@@ -217,18 +231,44 @@ static void set_source(const struct cell__import *im, uint32_t s, struct cell_se
     }
 }
 
+/* What needed nodes ask for. */
+static void set_bounds(struct cell__import *im)
+{
+    for (uint32_t i = 0; i < im->n_bounds; i++) {
+        const struct cell__bound *bound = &im->bounds[i];
+        struct cell__atom *atom = &im->atoms[cell__atom_root(im, bound->atom)];
+        if (bound->node == CELL__NONE || !im->nodes[bound->node].is_asked) {
+            continue;
+        }
+        atom->least = bound->least > atom->least ? bound->least : atom->least;
+        if (bound->most > 0 && (atom->most == 0 || bound->most < atom->most)) {
+            atom->most = bound->most;
+        }
+    }
+}
+
 /* That shapes which were computed for requests of some length have only asked for steps: how many
  * rows a batch has is nobody's to say. */
 static enum base_status check_least(struct cell__import *im)
 {
+    set_bounds(im);
     for (uint32_t i = 0; i < im->n_atoms; i++) {
         const struct cell__atom *atom = &im->atoms[i];
-        if (atom->parent == i && atom->least > 1 && atom->size < 0 &&
-            atom->role != CELL__ROLE_TIME) {
+        const bool is_steps = atom->role == CELL__ROLE_TIME;
+        if (atom->parent != i) {
+            continue;
+        }
+        if (atom->least > 1 && (atom->size < 0 ? !is_steps : atom->size < atom->least)) {
             return base_fail(im->error, BASE_UNIMPLEMENTED,
                              "the model computes with at least %lld rows of the batch, or elements "
                              "of an axis that is not the time of a recurrent node",
                              (long long)atom->least);
+        }
+        if (atom->most > 0 && (atom->size < 0 ? !is_steps : atom->size > atom->most)) {
+            return base_fail(im->error, BASE_UNIMPLEMENTED,
+                             "the model computes with at most %lld rows of the batch, or elements "
+                             "of an axis that is not the time of a recurrent node",
+                             (long long)atom->most);
         }
     }
     return BASE_OK;
@@ -240,15 +280,16 @@ static void set_lengths(const struct cell__import *im, struct cell_model *model)
     model->n_sequences = im->n_sequences;
     for (uint32_t s = 0; s < im->n_sequences; s++) {
         const struct cell__sequence *sequence = &im->sequences[s];
-        const uint32_t least = sequence->atom == CELL__NONE
-                                   ? 0
-                                   : (uint32_t)im->atoms[cell__atom_root(im, sequence->atom)].least;
+        const struct cell__atom *atom =
+            sequence->atom == CELL__NONE ? NULL : &im->atoms[cell__atom_root(im, sequence->atom)];
+        const uint32_t least = atom == NULL ? 0 : (uint32_t)atom->least;
+        const uint32_t most = atom == NULL ? 0 : (uint32_t)atom->most;
         set_source(im, s, &model->sequences[s]);
-        model->sequences[s].steps_max = sequence->steps_max;
-        model->sequences[s].multiple =
-            sequence->atom == CELL__NONE
-                ? 0
-                : (uint32_t)im->atoms[cell__atom_root(im, sequence->atom)].multiple;
+        model->sequences[s].steps_max =
+            sequence->steps_max == 0 || (most > 0 && most < sequence->steps_max)
+                ? most
+                : sequence->steps_max;
+        model->sequences[s].multiple = atom == NULL ? 0 : (uint32_t)atom->multiple;
         model->sequences[s].steps_min = sequence->steps_min > least ? sequence->steps_min : least;
         if (sequence->has_lengths && sequence->lengths_input >= 0) {
             model->inputs[sequence->lengths_input].is_lengths = true;

@@ -300,6 +300,32 @@ bool cell__axis_divide(struct cell__import *im, const struct cell__sym *steps, i
            find_origin(im, steps->axis.atoms[0], &origin) && make_divided(im, &origin, out);
 }
 
+/* That the node at hand has computed a shape for so many steps; most 0: any. */
+static bool bound(struct cell__import *im, uint32_t atom, int64_t least, int64_t most)
+{
+    void *array = im->bounds;
+    if (cell__grow(im, &array, &im->bounds_room, im->n_bounds, sizeof(*im->bounds),
+                   (struct cell__limit){CELL__VALUES_MAX, "numbers of steps"}) != BASE_OK) {
+        return false;
+    }
+    im->bounds = array;
+    im->bounds[im->n_bounds++] = (struct cell__bound){im->current, atom, least, most};
+    return true;
+}
+
+bool cell__axis_bounded(struct cell__import *im, const struct cell__sym *a,
+                        const struct cell__sym *b, struct cell__sym *out)
+{
+    const struct cell__sym *size = cell__sym_is_number(a) ? b : a;
+    const struct cell__sym *number = cell__sym_is_number(a) ? a : b;
+    if (!cell__sym_is_number(number) || size->factor != 1 || size->axis.n != 1 || size->add != 0 ||
+        number->add < 1 || number->add > ADD_MAX) {
+        return false;
+    }
+    *out = *size;
+    return bound(im, size->axis.atoms[0], 0, number->add);
+}
+
 bool cell__axis_smaller(const struct cell__import *im, const struct cell__sym *a,
                         const struct cell__sym *b, struct cell__sym *out)
 {
@@ -325,12 +351,9 @@ bool cell__axis_wrapped(struct cell__import *im, const struct cell__sym *number,
         add < -ADD_MAX || add > ADD_MAX) {
         return false;
     }
-    struct cell__atom *atom = &im->atoms[cell__atom_root(im, size->axis.atoms[0])];
-    const int64_t least = add < 0 ? -add : add + 1;
-    atom->least = atom->least > least ? atom->least : least;
     *out = add < 0 ? *size : cell__sym_number(add);
     out->add = add;
-    return true;
+    return bound(im, size->axis.atoms[0], add < 0 ? -add : add + 1, 0);
 }
 
 bool cell__axis_larger(struct cell__import *im, const struct cell__sym *a,
