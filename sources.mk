@@ -124,6 +124,7 @@ CELLS_SRCS = \
   cells/import/op_one_hot.c \
   cells/import/op_pad.c \
   cells/import/op_plane.c \
+  cells/import/op_pairs.c \
   cells/import/op_picture.c \
   cells/import/op_position.c \
   cells/import/op_pool.c \
@@ -626,6 +627,7 @@ CELLS_SUITES = \
   tests/cells/test_import_one_hot.c \
   tests/cells/test_import_quantised.c \
   tests/cells/test_import_conv.c \
+  tests/cells/test_import_pairs.c \
   tests/cells/test_import_pictures.c \
   tests/cells/test_import_place.c \
   tests/cells/test_import_readers.c \

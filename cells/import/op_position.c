@@ -37,19 +37,17 @@ enum base_status cell__row_lookup(struct cell__import *im, const struct cell__ta
     return cell__row_op(im, &op, value, out);
 }
 
-/* The axis of a constant that a Slice cuts to the number of steps of `steps`, or NONE. */
-static uint32_t positions_axis(struct cell__import *im, const struct cell__node *node,
-                               struct cell__axis *steps)
+uint32_t cell__positions_axis(const struct cell__import *im, const struct cell__node *node,
+                              uint32_t rank, struct cell__axis *steps)
 {
-    const struct cell__tensor *table = &cell__input(im, node, 0)->tensor;
     int64_t bounds[4] = {0, 0, 0, 1}; // starts, -, axes, steps
     for (uint32_t i = 1; i < node->n_inputs; i++) {
         const struct cell__value *value =
-            cell__has_input(node, i) ? cell__input(im, node, i) : NULL;
+            cell__has_input(node, i) ? &im->values[node->inputs[i]] : NULL;
         if (value == NULL) {
             continue;
         }
-        if (value->kind != CELL__CONST || value->tensor.count != 1 ||
+        if (i > 4 || value->kind != CELL__CONST || value->tensor.count != 1 ||
             (value->dtype != CELL__I64 && value->dtype != CELL__I32)) {
             return CELL__NONE;
         }
@@ -62,10 +60,15 @@ static uint32_t positions_axis(struct cell__import *im, const struct cell__node 
             bounds[i - 1] = sym.add;
         }
     }
-    const int64_t axis = bounds[2] < 0 ? bounds[2] + table->rank : bounds[2];
-    return bounds[0] == 0 && bounds[3] == 1 && axis >= 0 && axis < (int64_t)table->rank
-               ? (uint32_t)axis
-               : CELL__NONE;
+    const int64_t axis = bounds[2] < 0 ? bounds[2] + rank : bounds[2];
+    return bounds[0] == 0 && bounds[3] == 1 && axis >= 0 && axis < (int64_t)rank ? (uint32_t)axis
+                                                                                 : CELL__NONE;
+}
+
+static uint32_t positions_axis(struct cell__import *im, const struct cell__node *node,
+                               struct cell__axis *steps)
+{
+    return cell__positions_axis(im, node, cell__input(im, node, 0)->tensor.rank, steps);
 }
 
 bool cell__is_positions(struct cell__import *im, const struct cell__node *node)

@@ -266,7 +266,7 @@ static const struct cell__operator operators[] = {
      "the first or last step or steps, or all but some at the ends, every nth of them, as many as "
      "a number divides, the first or last as many as another sequence has, of a stated number any "
      "part; of a feature axis every nth, in either direction; of a constant any, or as much as "
-     "there are steps"},
+     "there are steps, along one axis or along two"},
     {"STFT", 2, 4, 1, " onesided ", cell__infer_written, cell__lower_branch,
      "of a real signal along the steps; constant step, length (up to 2048) and window"},
     {"Softmax", 1, 1, 1, " axis ", cell__infer_softmax, cell__lower_softmax,

@@ -27,6 +27,10 @@ struct cell__table {
     int64_t rows, width;
     const void *data;
 };
+/* The axis of something of this rank that a Slice cuts to the number of steps of `steps`, from the
+ * first on, or NONE. */
+uint32_t cell__positions_axis(const struct cell__import *im, const struct cell__node *node,
+                              uint32_t rank, struct cell__axis *steps);
 bool cell__is_positions(struct cell__import *im, const struct cell__node *node);
 cell__op_fn cell__infer_positions, cell__lower_positions;
 /* op_ids.c: Clip of ids, and looking up what it gives: ids from 0 on, none beyond `high`, of which
@@ -43,6 +47,9 @@ bool cell__row_clipped_ids(const struct cell__import *im, uint32_t row,
 enum base_status cell__row_clipped_lookup(struct cell__import *im, const struct cell__table *table,
                                           const struct cell__clipped_ids *clipped, uint32_t index,
                                           uint32_t *out);
+/* op_pairs.c: where a Slice is the second one that cuts a constant to a number of steps, it takes
+ * the constant, and has a value for each pair of steps */
+enum base_status cell__replace_pairs(struct cell__import *im, struct cell__node *node);
 /* op_distance.c: a Slice of a constant table to the distances between a number of steps */
 bool cell__is_distances(struct cell__import *im, const struct cell__node *node);
 cell__op_fn cell__infer_distances, cell__lower_distances;

@@ -398,12 +398,103 @@ static enum base_status take_truth(struct cell__scores *s, const struct cell__te
     return take_conditions(s, where, number, sum);
 }
 
+/* ---- Tables of pairs ------------------------------------------------------------------------ */
+
+/* The weighted sum of a table's columns for each query and key, [steps][steps]. is_turned: the
+ * table's first step is the key's. */
+static enum base_status sum_pairs(const struct cell__scores *s, const struct cell__term *sum,
+                                  bool is_turned, float **out)
+{
+    const struct cell__row *at = &s->im->rows[sum->row];
+    const float *table = at->op.weights[0].data;
+    const size_t steps = at->pairs;
+    const uint32_t width = at->value.width;
+    *out = base_arena_array(s->im->arena, steps * steps, sizeof(**out));
+    if (*out == NULL) {
+        return cell__no_memory(s->im);
+    }
+    for (size_t p = 0; p < steps * steps; p++) {
+        const size_t from = is_turned ? p % steps * steps + p / steps : p;
+        float all = 0.0f;
+        for (uint32_t k = 0; k < width; k++) {
+            all += sum->weights[k] >= 0.0f && sum->weights[k] <= 0.0f
+                       ? 0.0f
+                       : sum->weights[k] * table[from * width + k];
+        }
+        if (!isfinite(all)) {
+            return cell__refuse(s->im, "a number for each pair of steps that is infinite, or none, "
+                                       "and follows from more than how far apart these are");
+        }
+        (*out)[p] = all;
+    }
+    return BASE_OK;
+}
+
+/* Of each step its number as a row of zeros with a 1. */
+static enum base_status one_hot(const struct cell__scores *s, uint32_t steps, uint32_t *out)
+{
+    struct cell__import *im = s->im;
+    struct cell_op op = {.kind = CELL_OP_CAST, .n_operands = 1};
+    float *numbers = cell__scores_weights(s, steps);
+    uint32_t row = CELL__NONE;
+    uint32_t one = CELL__NONE;
+    if (numbers == NULL) {
+        return cell__no_memory(im);
+    }
+    for (uint32_t k = 0; k < steps; k++) {
+        numbers[k] = (float)k;
+    }
+    BASE_TRY(cell__row_number_of_step(im, cell__only_sequence(s->times), &op.operands[0]));
+    BASE_TRY(cell__row_op(im, &op, (struct cell_value){CELL_F32, 1}, &one));
+    BASE_TRY(cell__row_const(im, (struct cell_value){CELL_F32, steps}, numbers, &row));
+    BASE_TRY(cell__row_pair(im, CELL_OP_SUB, row, one, &op.operands[0])); // 1 - |k - number|, or 0
+    op.kind = CELL_OP_ABS;
+    BASE_TRY(cell__row_op(im, &op, (struct cell_value){CELL_F32, steps}, &row));
+    BASE_TRY(cell__row_number(im, -1.0f, &one));
+    BASE_TRY(cell__row_pair(im, CELL_OP_MUL, row, one, &row));
+    BASE_TRY(cell__row_number(im, 1.0f, &one));
+    BASE_TRY(cell__row_pair(im, CELL_OP_ADD, row, one, &op.operands[0]));
+    op.kind = CELL_OP_RELU;
+    return cell__row_op(im, &op, (struct cell_value){CELL_F32, steps}, out);
+}
+
+/* A product of two: the query's row of the table, and a key of zeros with a 1 where it stands. */
+static enum base_status take_pairs(struct cell__scores *s, const struct cell__term *sum)
+{
+    struct cell__import *im = s->im;
+    const uint32_t steps = im->rows[sum->row].pairs;
+    const uint32_t over = cell__only_sequence(s->times);
+    const uint32_t others = im->rows[sum->row].times & ~s->times;
+    struct cell__table table = {.dtype = CELL__F32, .rows = steps, .width = steps};
+    struct cell__term term = {.weights = cell__scores_weights(s, steps)};
+    float *floats = NULL;
+    uint32_t number = CELL__NONE;
+    if (term.weights == NULL) {
+        return cell__no_memory(im);
+    }
+    if (cell__is_pair(others) || others == 0) {
+        return cell__refuse_scores(im);
+    }
+    BASE_TRY(sum_pairs(s, sum, cell__sequence_of_mirror(im, over) == over, &floats));
+    table.data = floats;
+    for (uint32_t k = 0; k < steps; k++) {
+        term.weights[k] = 1.0f;
+    }
+    BASE_TRY(cell__row_number_of_step(im, cell__only_sequence(others), &number));
+    BASE_TRY(cell__row_lookup(im, &table, number, &term.query));
+    BASE_TRY(one_hot(s, steps, &term.row));
+    return add_term(s, s->products, &s->n_products, term);
+}
+
 static enum base_status take_op(struct cell__scores *s, const struct cell__term *sum)
 {
     const struct cell__row *at = &s->im->rows[sum->row];
     const uint32_t *operands = at->op.operands;
     if (at->kind != CELL__ROW_OP) {
         return cell__refuse_scores(s->im);
+    }
+    if (at->pairs > 0) {
+        return take_pairs(s, sum);
     }
     if (fabsf(sum_of_weights(s, sum)) >= -CELL__MASKED &&
         cell__row_is_truth(s->im, s->bands, sum->row)) {

@@ -540,8 +540,8 @@ static enum base_status bound_ids(struct cell__import *im, const struct cell__ro
         return BASE_OK;
     }
     const uint32_t sequence = numbered_sequence(im, operand);
-    if (sequence == CELL__NONE) { // of pairs of steps, which relative.h looks up
-        base_assert(row->is_numbers);
+    if (sequence == CELL__NONE) { // of pairs of steps, as relative.h or scores.h have it
+        base_assert(row->is_numbers || row->pairs > 0);
         return BASE_OK;
     }
     int64_t steps = model->sequences[sequence].steps_max;

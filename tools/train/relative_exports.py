@@ -106,6 +106,31 @@ class Table(Relative):
         return self.table[:, self.distances(steps) + LONGEST - 1]
 
 
+class Pairs(Relative):
+    """a number for each head and pair of steps within a longest request"""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Parameter(torch.zeros(HEADS, LONGEST, LONGEST))
+
+    def bias(self, steps):
+        return self.table[:, :steps, :steps]
+
+
+class PairsMasked(Relative):
+    """the mask of a longest request, kept, as decoders of text have it"""
+
+    def __init__(self):
+        super().__init__()
+        mask = torch.tril(torch.ones(LONGEST, LONGEST)).view(1, 1, LONGEST, LONGEST)
+        self.register_buffer("mask", mask, persistent=False)
+
+    def scores(self, q, k):
+        steps = q.size(2)
+        products = q @ k.transpose(2, 3) / WIDTH**0.5
+        return products.masked_fill(self.mask[:, :, :steps, :steps] == 0, float("-inf"))
+
+
 class Embedded(Relative):
     """a vector for each distance up to three, multiplied by the query (Shaw et al. 2018)"""
 
@@ -192,6 +217,8 @@ MODULES = {
     "relative_conformer": Conformer,
     "relative_embedded": Embedded,
     "relative_embedded_sums": EmbeddedSums,
+    "relative_pairs": Pairs,
+    "relative_pairs_masked": PairsMasked,
     "relative_shifted": Shifted,
     "relative_shifted_padded": ShiftedPadded,
     "relative_slopes": Slopes,
