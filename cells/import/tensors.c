@@ -541,8 +541,11 @@ static enum base_status bound_ids(struct cell__import *im, const struct cell__ro
     }
     const uint32_t sequence = numbered_sequence(im, operand);
     if (sequence == CELL__NONE) { // of pairs of steps, as relative.h or scores.h have it
-        base_assert(row->is_numbers || row->pairs > 0);
-        return BASE_OK;
+        return row->is_numbers || row->pairs > 0
+                   ? BASE_OK
+                   : base_fail(im->error, BASE_UNIMPLEMENTED,
+                               "the model looks up relative positions elsewhere than in an "
+                               "attention that shifts them");
     }
     int64_t steps = model->sequences[sequence].steps_max;
     bound_by(n, &steps);

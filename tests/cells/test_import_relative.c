@@ -574,6 +574,7 @@ START_TEST(test_distances_of_their_own)
     static const struct {
         const char *output, *why;
     } cases[] = {{"near", "relative positions elsewhere"},
+                 {"farthest", "relative positions elsewhere"},
                  {"by_distance", "for each pair of steps"},
                  {"relative", "for each pair of steps"}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -582,6 +583,7 @@ START_TEST(test_distances_of_their_own)
         begin();
         shifted(false, NOTHING, vectors);
         end("scores");
+        onnx_set_int(&builder, onnx_node(&builder, "Gather", "near zero", "farthest"), "axis", 1);
         onnx_output(&builder, cases[i].output, FLOAT, 0, NULL);
         builder.graph.output[2]->type = NULL;
         expect_refused(&builder, BASE_UNIMPLEMENTED, cases[i].why);
