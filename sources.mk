@@ -608,6 +608,7 @@ CELLS_SUITES = \
   tests/cells/test_import_bytes.c \
   tests/cells/test_import_count.c \
   tests/cells/test_import_docs.c \
+  tests/cells/test_import_down.c \
   tests/cells/test_import_exports.c \
   tests/cells/test_import_external.c \
   tests/cells/test_import_hostile.c \

@@ -36,6 +36,14 @@ static enum base_status source_of_step(struct cell__plans *plans, enum cell_sour
     return BASE_OK;
 }
 
+/* No stage has their numbers. */
+static enum base_status refuse_distance(const struct cell__plans *plans)
+{
+    return base_fail(plans->im->error, BASE_UNIMPLEMENTED,
+                     "the model computes with relative positions elsewhere than in an attention "
+                     "that shifts them");
+}
+
 /* Of a row that is no window. */
 static enum base_status source_of_row(struct cell__plans *plans, uint32_t r,
                                       struct cell_source *out)
@@ -59,9 +67,7 @@ static enum base_status source_of_row(struct cell__plans *plans, uint32_t r,
             "the model computes with integers of the request that are to be the number "
             "of a step");
     case CELL__ROW_DISTANCE:
-        return base_fail(plans->im->error, BASE_UNIMPLEMENTED,
-                         "the model computes with relative positions elsewhere than in an "
-                         "attention that shifts them");
+        return refuse_distance(plans);
     case CELL__ROW_NUMBER:
         *out = (struct cell_source){.kind = CELL_SOURCE_NUMBER, .index = row->part};
         return BASE_OK;
@@ -77,6 +83,9 @@ static enum base_status source_of_row(struct cell__plans *plans, uint32_t r,
         of = &plans->im->rows[row->index];
         if (of->kind == CELL__ROW_STEP) {
             return source_of_step(plans, kind_at, of, out);
+        }
+        if (of->kind == CELL__ROW_DISTANCE) {
+            return refuse_distance(plans);
         }
         BASE_TRY(publish(plans, row->index));
         break;

@@ -47,6 +47,7 @@ struct cell__atom {
      * (n * parts + add) / stride + 1, rounded down. */
     uint32_t source;
     int64_t parts, add, stride;
+    bool is_behind;   /* the distances of no step and of those before (op_distance.c), as many */
     bool is_kept;     /* or, where that sum is not below 0, `size` of them, wherever these stand */
     int64_t multiple; /* of an open size: what must divide it; 0: anything may */
     int64_t least;    /* of an open size: the smallest that shapes were computed for */

@@ -17,7 +17,7 @@ bool cell__atoms_follow_alike(const struct cell__import *im, const struct cell__
                               const struct cell__atom *two)
 {
     return one->parts == two->parts && one->add == two->add && one->stride == two->stride &&
-           one->is_kept == two->is_kept &&
+           one->is_kept == two->is_kept && one->is_behind == two->is_behind &&
            cell__atom_root(im, one->source) == cell__atom_root(im, two->source);
 }
 

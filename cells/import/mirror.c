@@ -31,7 +31,7 @@ static uint32_t mirrored(const struct cell__import *im, const struct cell__axis 
     }
     const struct cell__atom *atom = &im->atoms[cell__atom_root(im, axis->atoms[0])];
     const bool is_one = atom->source != CELL__NONE && atom->parts == 1 && atom->add == MIRROR_ADD &&
-                        atom->stride == MIRROR_STRIDE;
+                        atom->stride == MIRROR_STRIDE && !atom->is_behind;
     return is_one ? cell__atom_root(im, atom->source) : CELL__NONE;
 }
 

@@ -8,7 +8,14 @@
  *     pad by 1 in front -> [T, 2 T] -> [2 T, T] -> but the first -> [T, 2 T - 1] -> [T, T]
  *
  * which is what it was, at pairs of steps: a row of distances is asked for by how far the second
- * step is from the first (relative.h). No node of these is computed. */
+ * step is from the first (relative.h). No node of these is computed.
+ *
+ * As Transformer-XL itself has it there are T positions alone, Range(T - 1, -1, -1), of the first
+ * step to the last one: distances of steps that are not behind the query, *behind*. The same shift,
+ *
+ *     pad by 1 in front -> [T, T + 1] -> [T + 1, T] -> but the first
+ *
+ * leaves them where a step is behind, or the same; elsewhere stands what a mask must take away. */
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 
@@ -26,6 +33,15 @@ static bool is_distances(const struct cell__import *im, uint32_t root)
            atom->add == DISTANCES_ADD && atom->stride == DISTANCES_STRIDE && !atom->is_kept;
 }
 
+bool cell__axis_is_behind(const struct cell__import *im, const struct cell__axis *axis,
+                          const struct cell__axis *of)
+{
+    const struct cell__atom *atom =
+        axis->n == 1 ? &im->atoms[cell__atom_root(im, axis->atoms[0])] : NULL;
+    return atom != NULL && of->n == 1 && atom->is_behind && atom->source != CELL__NONE &&
+           cell__atom_root(im, atom->source) == cell__atom_root(im, of->atoms[0]);
+}
+
 bool cell__axis_is_distances(const struct cell__import *im, const struct cell__axis *axis,
                              const struct cell__axis *of)
 {
@@ -35,6 +51,16 @@ bool cell__axis_is_distances(const struct cell__import *im, const struct cell__a
     const uint32_t root = cell__atom_root(im, axis->atoms[0]);
     return is_distances(im, root) &&
            cell__atom_root(im, im->atoms[root].source) == cell__atom_root(im, of->atoms[0]);
+}
+
+bool cell__row_is_of_distances(const struct cell__import *im, uint32_t row)
+{
+    const uint32_t times = im->rows[row].times;
+    const uint32_t atom = times == 0 || cell__is_pair(times)
+                              ? CELL__NONE
+                              : im->sequences[cell__only_sequence(times)].atom;
+    const uint32_t root = atom == CELL__NONE ? CELL__NONE : cell__atom_root(im, atom);
+    return root != CELL__NONE && (is_distances(im, root) || im->atoms[root].is_behind);
 }
 
 /* A Slice of a constant by the number of steps of an axis: [c - T : c + T - 1]. */
@@ -153,6 +179,98 @@ enum base_status cell__lower_distances(struct cell__import *im, struct cell__nod
     BASE_TRY(cell__row_lookup(im, &table, row, &row));
     cell__set_row(im, node, 0, row);
     return BASE_OK;
+}
+
+/* ---- Positions from the last step down ------------------------------------------------------ */
+
+/* The number of a Range's bound: an integer, or the float of a size of axes. */
+static bool read_bound(const struct cell__import *im, const struct cell__node *node, uint32_t i,
+                       struct cell__sym *out)
+{
+    const struct cell__value *value =
+        cell__has_input(node, i) ? &im->values[node->inputs[i]] : NULL;
+    if (value != NULL && value->kind == CELL__COUNTER && value->dtype == CELL__F32 &&
+        value->steps == 0) {
+        *out = value->count;
+        return true;
+    }
+    if (value != NULL && value->kind == CELL__CONST && value->dtype == CELL__F32 &&
+        value->tensor.count == 1) {
+        const float number = *(const float *)value->tensor.data;
+        *out = cell__sym_number(number <= -1.0f && number >= -1.0f ? -1 : 0);
+        return true;
+    }
+    return value != NULL && read_sym(im, node, i, 0, out) && value->tensor.count == 1;
+}
+
+/* Whether a Range has them, of the steps of an axis. */
+static bool read_down(const struct cell__import *im, const struct cell__node *node,
+                      struct cell__sym *start)
+{
+    struct cell__sym limit;
+    struct cell__sym step;
+    return node->n_inputs == 3 && read_bound(im, node, 0, start) &&
+           read_bound(im, node, 1, &limit) && read_bound(im, node, 2, &step) &&
+           start->factor == 1 && start->add == -1 && start->axis.n == 1 &&
+           cell__sym_is_number(&limit) && limit.add == -1 && cell__sym_is_number(&step) &&
+           step.add == -1 && im->values[node->inputs[1]].dtype == im->values[node->inputs[2]].dtype;
+}
+
+static enum base_status infer_down(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__sym start = cell__tensor_sym(&cell__input(im, node, 0)->tensor, 0);
+    struct cell__shape shape = {.rank = 1, .axes = {{.n = 1}}};
+    BASE_TRY(cell__atom_new(im, -1, &shape.axes[0].atoms[0]));
+    struct cell__atom *atom = &im->atoms[shape.axes[0].atoms[0]];
+    atom->source = cell__atom_root(im, start.axis.atoms[0]);
+    atom->parts = 1;
+    atom->add = -1;
+    atom->stride = 1;
+    atom->is_behind = true;
+    cell__set_rows(im, node, 0, cell__input(im, node, 1)->dtype, &shape);
+    return BASE_OK;
+}
+
+/* How far the first step is from the second. */
+static enum base_status lower_down(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__value *out = cell__output(im, node, 0);
+    const uint32_t times = cell__shape_times(im, &out->shape);
+    struct cell_op cast = {.kind = CELL_OP_CAST, .n_operands = 1};
+    uint32_t back = CELL__NONE;
+    uint32_t row = CELL__NONE;
+    if (times == 0 || cell__is_pair(times) || im->scan != CELL__NONE || im->feeds_back) {
+        return cell__refuse(im, "positions of what are no steps of a recurrent node");
+    }
+    BASE_TRY(cell__row_distance(im, cell__only_sequence(times), &cast.operands[0]));
+    BASE_TRY(cell__row_op(im, &cast, (struct cell_value){CELL_F32, 1}, &row));
+    BASE_TRY(cell__row_number(im, -1.0f, &back));
+    BASE_TRY(cell__row_pair(im, CELL_OP_MUL, row, back, &row));
+    if (out->dtype != CELL__F32) {
+        cast.operands[0] = row;
+        BASE_TRY(cell__row_op(im, &cast, (struct cell_value){CELL_I64, 1}, &row));
+    }
+    cell__set_row(im, node, 0, row);
+    return BASE_OK;
+}
+
+static const struct cell__operator down = {"Range", 2, 3, 1, " ", infer_down, lower_down, ""};
+
+enum base_status cell__replace_down(struct cell__import *im, struct cell__node *node)
+{
+    struct cell__sym start;
+    struct cell__tensor tensor = {.dtype = CELL__I64};
+    void *data = NULL;
+    struct cell__sym *syms = NULL;
+    if (node->op == NULL || strcmp(node->op->name, "Range") != 0 || !read_down(im, node, &start)) {
+        return BASE_OK;
+    }
+    BASE_TRY(cell__tensor_shape(im, &tensor, 0, NULL));
+    BASE_TRY(cell__tensor_alloc(im, &tensor, true, &data, &syms));
+    syms[0] = start;
+    node->op = &down;
+    node->n_inputs = 2;
+    return cell__value_constant(im, "", &tensor, &node->inputs[0]);
 }
 
 /* ---- The shift ----------------------------------------------------------------------------- */
@@ -287,12 +405,65 @@ static enum base_status lower_shift(struct cell__import *im, struct cell__node *
 
 static const struct cell__operator shift = {"Slice", 1, 5, 1, " ", infer_shift, lower_shift, ""};
 
+/* The value that a Slice is the end of a shift of, by positions of steps behind; or NONE. */
+static uint32_t shifted_behind(const struct cell__import *im, const struct cell__node *node)
+{
+    const struct cell__node *turned = cell__made_by(im, node, 0, "Reshape");
+    const struct cell__node *padded = turned == NULL ? NULL : maker_of(im, turned);
+    struct cell__sym bounds[2];
+    uint32_t axis = 0;
+    uint32_t of = 0;
+    if (padded == NULL || !is_padded(im, padded, &of)) {
+        return CELL__NONE;
+    }
+    const struct cell__value *x = &im->values[padded->inputs[of]];
+    const uint32_t rank = x->shape.rank;
+    if (x->kind != CELL__ROWS || rank < 2 || x->dtype != CELL__F32 ||
+        !cell__axis_is_behind(im, &x->shape.axes[rank - 1], &x->shape.axes[rank - 2])) {
+        return CELL__NONE;
+    }
+    const struct cell__sym steps = cell__sym_of_axis(im, &x->shape.axes[rank - 2]);
+    struct cell__sym more = steps;
+    more.add++;
+    const struct cell__sym turned_shape[2] = {more, steps};
+    const bool is = is_target(im, turned, &x->shape, turned_shape) &&
+                    read_slice(im, node, rank, bounds, &axis) && axis == rank - 2 &&
+                    cell__sym_is_number(&bounds[0]) && bounds[0].add == 1 &&
+                    cell__sym_is_number(&bounds[1]) && bounds[1].add >= INT32_MAX;
+    return is ? padded->inputs[of] : CELL__NONE;
+}
+
+/* A Reshape behind it to the shape that it has. */
+static const struct cell__operator same = {
+    "Reshape", 1, 2, 1, " allowzero ", cell__infer_identity, cell__lower_identity, ""};
+
+static bool is_same_shape(const struct cell__import *im, const struct cell__node *node)
+{
+    const struct cell__node *end = cell__made_by(im, node, 0, "Slice");
+    const struct cell__value *in = end == NULL ? NULL : &im->values[node->inputs[0]];
+    if (end == NULL || end->op != &shift || in->kind != CELL__ROWS) {
+        return false;
+    }
+    const struct cell__sym steps = cell__sym_of_axis(im, &in->shape.axes[in->shape.rank - 2]);
+    const struct cell__sym last[2] = {steps, steps};
+    return is_target(im, node, &in->shape, last);
+}
+
 void cell__replace_shift(struct cell__import *im, struct cell__node *node)
 {
-    if (node->op == NULL || strcmp(node->op->name, "Slice") != 0 || im->opset < 10) {
+    if (node->op == NULL || im->opset < 10) {
         return;
     }
-    const uint32_t of = shifted_by(im, node);
+    if (strcmp(node->op->name, "Reshape") == 0 && is_same_shape(im, node)) {
+        node->op = &same;
+        node->n_inputs = 1;
+        return;
+    }
+    if (strcmp(node->op->name, "Slice") != 0) {
+        return;
+    }
+    const uint32_t all = shifted_by(im, node);
+    const uint32_t of = all != CELL__NONE ? all : shifted_behind(im, node);
     if (of != CELL__NONE) {
         node->op = &shift;
         node->inputs[0] = of;

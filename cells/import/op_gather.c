@@ -229,7 +229,8 @@ enum base_status cell__row_embedding(struct cell__import *im, const struct cell_
         return cell__refuse(im, "looks up one of %u numbers in a table of %lld", n,
                             (long long)table->rows);
     }
-    const bool is_of_pairs = im->rows[index].is_numbers && cell__is_pair(im->rows[index].times);
+    const bool is_of_pairs = im->rows[index].is_numbers && (cell__is_pair(im->rows[index].times) ||
+                                                            cell__row_is_of_distances(im, index));
     if (!is_chosen && ids == CELL__NONE && im->rows[index].kind != CELL__ROW_NUMBER &&
         !is_of_pairs) { // which relative.h looks up
         return cell__refuse(im, "looks up what is not an input of the model");

@@ -56,6 +56,13 @@ cell__op_fn cell__infer_distances, cell__lower_distances;
 /* Whether an axis is the distances between the steps of another. */
 bool cell__axis_is_distances(const struct cell__import *im, const struct cell__axis *axis,
                              const struct cell__axis *of);
+/* Whether it is those from 0 to the farthest behind. Where a Range makes their numbers, the
+ * farthest first, it makes them of distances. */
+bool cell__axis_is_behind(const struct cell__import *im, const struct cell__axis *axis,
+                          const struct cell__axis *of);
+/* Whether a row has one for each of such distances, of either kind. */
+bool cell__row_is_of_distances(const struct cell__import *im, uint32_t row);
+enum base_status cell__replace_down(struct cell__import *im, struct cell__node *node);
 /* Where a Slice ends what shifts a value for each step and distance to one for each pair of steps:
  * it takes that value, and no other node of the shift is wanted. */
 void cell__replace_shift(struct cell__import *im, struct cell__node *node);

@@ -134,11 +134,12 @@ static bool are_alike(const struct cell__import *im, uint32_t a, uint32_t b)
 {
     const struct cell__axis own = {.n = 1, .atoms = {a}};
     const struct cell__axis wanted = {.n = 1, .atoms = {b}};
-    return cell__axis_is_same(im, &own, &wanted) || cell__axis_is_mirror(im, &own, &wanted);
+    return cell__axis_is_same(im, &own, &wanted) || cell__axis_is_mirror(im, &own, &wanted) ||
+           cell__axis_is_behind(im, &own, &wanted);
 }
 
 /* Whether the atoms of `axis` stand at this end of flat, in whatever order, since a size alone is
- * asked for; where a mirror of one will do. */
+ * asked for; where a mirror of one, or its distances, will do. */
 static bool is_next(const struct cell__import *im, const struct flat *flat, bool from_back,
                     const struct cell__axis *axis)
 {

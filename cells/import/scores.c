@@ -619,33 +619,56 @@ static enum base_status check_lengths(struct cell__scores *s, uint32_t row, uint
 }
 
 /* The sequences of distances between the steps of one. */
-static uint32_t distances_of(const struct cell__import *im, uint32_t sequence)
+static void find_distances(struct cell__scores *s, uint32_t sequence)
 {
+    const struct cell__import *im = s->im;
     const uint32_t of = cell__sequence_of_mirror(im, sequence);
     const struct cell__axis steps = {.n = 1, .atoms = {im->sequences[of].atom}};
-    uint32_t all = 0;
-    for (uint32_t s = 0; s < im->n_sequences; s++) {
-        const struct cell__axis axis = {.n = 1, .atoms = {im->sequences[s].atom}};
-        all |= im->sequences[s].atom != CELL__NONE && im->sequences[of].atom != CELL__NONE &&
-                       cell__axis_is_distances(im, &axis, &steps)
-                   ? 1u << s
-                   : 0;
+    for (uint32_t k = 0; k < im->n_sequences && im->sequences[of].atom != CELL__NONE; k++) {
+        const struct cell__axis axis = {.n = 1, .atoms = {im->sequences[k].atom}};
+        if (im->sequences[k].atom == CELL__NONE) {
+            continue;
+        }
+        s->behind |= cell__axis_is_behind(im, &axis, &steps) ? 1u << k : 0;
+        s->distances |= cell__axis_is_distances(im, &axis, &steps) ? 1u << k : 0;
     }
-    return all;
+    s->distances |= s->behind;
+}
+
+/* Of relative positions that are those of steps behind the query alone: that a mask leaves no
+ * others. */
+static enum base_status check_behind(const struct cell__scores *s, uint32_t row)
+{
+    uint8_t *is_behind = base_arena_array(s->im->arena, (size_t)row + 1, sizeof(*is_behind));
+    if (is_behind == NULL) {
+        return cell__no_memory(s->im);
+    }
+    for (uint32_t r = 0; r <= row; r++) {
+        const struct cell__row *at = &s->im->rows[r];
+        is_behind[r] = at->kind == CELL__ROW_DISTANCE && (s->behind >> at->index & 1) != 0;
+        for (uint32_t i = 0; at->kind == CELL__ROW_OP && i < at->op.n_operands; i++) {
+            is_behind[r] |= is_behind[at->op.operands[i]];
+        }
+    }
+    for (uint32_t i = 0; i < s->n_relatives; i++) {
+        if (is_behind[s->relatives[i].row] != 0 && s->last > 0) {
+            return cell__refuse(s->im, "positions from the last step down that are shifted, of "
+                                       "steps before the query, which no mask takes away");
+        }
+    }
+    return BASE_OK;
 }
 
 enum base_status cell__scores_take(struct cell__import *im, uint32_t row, uint32_t over,
                                    struct cell__scores *s)
 {
-    *s = (struct cell__scores){.im = im,
-                               .times = 1u << over,
-                               .distances = distances_of(im, over),
-                               .first = -CELL__BAND_FAR,
-                               .last = CELL__BAND_FAR};
+    *s = (struct cell__scores){
+        .im = im, .times = 1u << over, .first = -CELL__BAND_FAR, .last = CELL__BAND_FAR};
     const float one = 1.0f;
     if (im->rows[row].value.width != 1 || im->rows[row].value.dtype != CELL_F32) {
         return cell__refuse_scores(im);
     }
+    find_distances(s, over);
     BASE_TRY(find_own(s, row));
     BASE_TRY(cell__bands(im, row, over, &s->bands));
     BASE_TRY(push(s, row, &one, 1));
@@ -654,6 +677,7 @@ enum base_status cell__scores_take(struct cell__import *im, uint32_t row, uint32
         BASE_TRY(take(s, &sum));
     }
     BASE_TRY(check_lengths(s, row, over));
+    BASE_TRY(s->behind != 0 ? check_behind(s, row) : BASE_OK);
     return s->is_tanh && (s->n_products != 1 || s->n_own != 0 || s->n_relatives != 0)
                ? cell__refuse_scores(im)
                : BASE_OK;

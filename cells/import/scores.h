@@ -19,6 +19,7 @@ struct cell__scores {
     struct cell__import *im;
     uint32_t times;     /* the one bit of the sequence */
     uint32_t distances; /* bits of those of the distances of its steps */
+    uint32_t behind;    /* of these, those of steps behind the query alone */
     const bool *is_own; /* [rows]: made of the sequence's steps alone */
     uint32_t n_products, n_own, n_rest, n_relatives;
     struct cell__term products[CELL__TERMS_MAX]; /* of a query and a step */

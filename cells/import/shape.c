@@ -58,6 +58,16 @@ static bool may_unite(const struct cell__import *im, const struct cell__atom *on
     return cell__atoms_follow_alike(im, one, two);
 }
 
+/* Of two atoms, one of distances: whether the other is of nothing else, so that it may be of them.
+ */
+static bool may_be_behind(const struct cell__import *im, const struct cell__atom *one,
+                          const struct cell__atom *two)
+{
+    const struct cell__atom *plain = one->is_behind ? two : one;
+    const struct cell__atom *behind = one->is_behind ? one : two;
+    return plain->source == CELL__NONE && !cell__atom_follows(im, behind, plain->parent);
+}
+
 #define ADD_MAX CELL__STEPS_ADD_MAX
 
 enum base_status cell__atom_divide(struct cell__import *im, struct cell__atom *atom, int64_t by)
@@ -95,6 +105,9 @@ static enum base_status atoms_unite(struct cell__import *im, uint32_t a, uint32_
         one = two;
         two = other;
     }
+    if (one->is_behind != two->is_behind && !may_be_behind(im, one, two)) {
+        return cell__refuse(im, "%s: steps, and how far others are behind the last", what);
+    }
     const bool is_same =
         may_unite(im, one, two) || (cell__steps_more(im, &as_one, &as_two, &more) && more == 0);
     if (!is_same && cell__atoms_are_even(im, one, two, &source, &by)) {
@@ -118,6 +131,7 @@ static enum base_status atoms_unite(struct cell__import *im, uint32_t a, uint32_
         two->add = one->add;
         two->stride = one->stride;
         two->is_kept = one->is_kept;
+        two->is_behind = one->is_behind;
     }
     two->whole = two->whole == CELL__NONE ? one->whole : two->whole;
     one->parent = two->parent;

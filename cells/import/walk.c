@@ -294,6 +294,7 @@ static enum base_status infer_node(struct cell__import *im, struct cell__node *n
     cell__replace_shift(im, node);
     cell__replace_rest(im, node);
     BASE_TRY(cell__replace_pairs(im, node));
+    BASE_TRY(cell__replace_down(im, node));
     BASE_TRY(cell__replace_upsample(im, node));
     const struct base_error *before = poison_of_inputs(im, node);
     bool is_count = false;

@@ -192,6 +192,25 @@ class ShiftedPadded(Shifted):
         return x[:, :, 1:].view(batch, heads, steps, distances)[:, :, :, :steps]
 
 
+class Behind(Relative):
+    """sines of positions from the last step down, shifted, beside a causal mask (Dai et al. 2019)"""
+
+    def __init__(self):
+        super().__init__()
+        self.position = nn.Linear(HIDDEN, HIDDEN, bias=False)
+        self.u, self.v_bias = nn.Parameter(torch.zeros(HEADS, 1, WIDTH)), nn.Parameter(torch.zeros(HEADS, 1, WIDTH))
+
+    def scores(self, q, k):
+        steps = q.size(2)
+        angles = torch.arange(steps - 1, -1, -1.0)[:, None] / 10 ** torch.linspace(0, 1, HIDDEN // 2)
+        rows = self.position(torch.cat([torch.sin(angles), torch.cos(angles)], 1)).view(1, -1, HEADS, WIDTH).transpose(1, 2)
+        products = (q + self.v_bias) @ rows.transpose(2, 3)
+        padded = nn.functional.pad(products, (1, 0))
+        shifted = padded.view(q.size(0), HEADS, steps + 1, steps)[:, :, 1:]
+        scores = ((q + self.u) @ k.transpose(2, 3) + shifted) / WIDTH**0.5
+        return scores.masked_fill(torch.triu(torch.ones(steps, steps), 1).bool(), float("-inf"))
+
+
 class Conformer(Shifted):
     """frames to a half by a convolution, then two blocks that shift, with convolutions between (Gulati et al. 2020)"""
 
@@ -212,6 +231,7 @@ class Conformer(Shifted):
 Conformer.outputs = {"y": {0: "batch", 1: "half"}}
 
 MODULES = {
+    "relative_behind": Behind,
     "relative_buckets": Buckets,
     "relative_buckets_causal": BucketsCausal,
     "relative_conformer": Conformer,
