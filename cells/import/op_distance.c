@@ -449,14 +449,120 @@ static bool is_same_shape(const struct cell__import *im, const struct cell__node
     return is_target(im, node, &in->shape, last);
 }
 
+/* ---- Gathered ------------------------------------------------------------------------------- */
+
+/* Whether an input is T - 1 - i of each step i, as many times as there are rows of `before`. */
+static bool is_down_repeated(const struct cell__import *im, const struct cell__node *node,
+                             uint32_t i, const struct cell__shape *before,
+                             const struct cell__axis *steps)
+{
+    const struct cell__node *column = cell__made_by(im, node, i, "Unsqueeze");
+    const struct cell__node *tile = cell__made_by(im, column, 0, "Tile");
+    const struct cell__node *list = cell__made_by(im, tile, 0, "Expand");
+    const struct cell__node *range = cell__made_by(im, list == NULL ? tile : list, 0, "Range");
+    struct cell__sym sym;
+    struct cell__sym rows = cell__sym_number(1);
+    for (uint32_t k = 0; k < before->rank; k++) {
+        const struct cell__sym size = cell__sym_of_axis(im, &before->axes[k]);
+        const struct cell__sym those = rows;
+        if (!cell__sym_compute(im, '*', &those, &size, &rows)) {
+            return false;
+        }
+    }
+    const bool is_column = column != NULL && read_sym(im, column, 1, 0, &sym) &&
+                           cell__sym_is_number(&sym) && (sym.add == -1 || sym.add == 1);
+    const bool is_list = list == NULL || (read_sym(im, list, 1, 0, &sym) &&
+                                          im->values[list->inputs[1]].tensor.count == 1 &&
+                                          cell__sym_is_number(&sym) && sym.add == 1);
+    return is_column && is_list && range != NULL && range->op == &down &&
+           read_sym(im, range, 0, 0, &sym) && cell__axis_is_same(im, &sym.axis, steps) &&
+           read_sym(im, tile, 1, 0, &sym) && im->values[tile->inputs[1]].tensor.count == 1 &&
+           cell__sym_equal(im, &sym, &rows) == 1;
+}
+
+/* Whether an input is j of each step j. */
+static bool is_up(const struct cell__import *im, const struct cell__node *node, uint32_t i,
+                  const struct cell__sym *steps)
+{
+    const struct cell__node *range = cell__made_by(im, node, i, "Range");
+    struct cell__sym bounds[3];
+    for (uint32_t k = 0; k < 3; k++) {
+        if (range == NULL || range->n_inputs != 3 || !read_sym(im, range, k, 0, &bounds[k])) {
+            return false;
+        }
+    }
+    return cell__sym_is_number(&bounds[0]) && bounds[0].add == 0 &&
+           cell__sym_is_number(&bounds[2]) && bounds[2].add == 1 &&
+           is_same_number(im, &bounds[1], steps);
+}
+
+/* Whether a Reshape's target is all before the last axis, and that. */
+static bool is_flat_target(const struct cell__import *im, const struct cell__node *node,
+                           const struct cell__shape *x)
+{
+    const struct cell__sym distances = cell__sym_of_axis(im, &x->axes[x->rank - 1]);
+    struct cell__sym sym[2];
+    return cell__has_input(node, 1) && im->values[node->inputs[1]].tensor.count == 2 &&
+           read_sym(im, node, 1, 0, &sym[0]) && read_sym(im, node, 1, 1, &sym[1]) &&
+           cell__sym_is_number(&sym[0]) && sym[0].add == -1 &&
+           is_same_number(im, &sym[1], &distances);
+}
+
+/* The value with one for each step and distance of which a Reshape ends what gathers those of each
+ * pair of steps, as Zipformer has it (Yao et al., ICLR 2024): of step i the numbers T - 1 - i + j.
+ * NONE: it is none. */
+static uint32_t gathered_of(const struct cell__import *im, const struct cell__node *node)
+{
+    const struct cell__node *gather = cell__made_by(im, node, 0, "GatherElements");
+    const struct cell__node *flat = cell__made_by(im, gather, 0, "Reshape");
+    const struct cell__node *add = cell__made_by(im, gather, 1, "Add");
+    const Onnx__AttributeProto *along = gather == NULL ? NULL : cell__attr(gather, "axis");
+    if (flat == NULL || add == NULL || add->n_inputs != 2 || along == NULL ||
+        (along->i != 1 && along->i != -1) || !cell__has_input(flat, 0)) {
+        return CELL__NONE;
+    }
+    const struct cell__value *x = &im->values[flat->inputs[0]];
+    if (x->kind != CELL__ROWS || x->dtype != CELL__F32 || x->shape.rank < 2) {
+        return CELL__NONE;
+    }
+    const uint32_t rank = x->shape.rank;
+    const struct cell__axis *steps = &x->shape.axes[rank - 2];
+    const struct cell__sym size = cell__sym_of_axis(im, steps);
+    const struct cell__sym last[2] = {size, size};
+    struct cell__shape before = x->shape;
+    before.rank = rank - 2;
+    const bool is = cell__axis_is_distances(im, &x->shape.axes[rank - 1], steps) &&
+                    is_flat_target(im, flat, &x->shape) &&
+                    is_down_repeated(im, add, 0, &before, steps) && is_up(im, add, 1, &size) &&
+                    is_target(im, node, &x->shape, last);
+    return is ? flat->inputs[0] : CELL__NONE;
+}
+
+static const struct cell__operator gathered = {"Reshape",     1,           2,           1,
+                                               " allowzero ", infer_shift, lower_shift, ""};
+
+/* ---- What stands for all of it --------------------------------------------------------------- */
+
+static void replace_reshape(struct cell__import *im, struct cell__node *node)
+{
+    const uint32_t of = gathered_of(im, node);
+    const bool is_same = of == CELL__NONE && is_same_shape(im, node);
+    if (of != CELL__NONE) {
+        node->op = &gathered;
+        node->inputs[0] = of;
+    } else if (is_same) {
+        node->op = &same;
+    }
+    node->n_inputs = of != CELL__NONE || is_same ? 1 : node->n_inputs;
+}
+
 void cell__replace_shift(struct cell__import *im, struct cell__node *node)
 {
     if (node->op == NULL || im->opset < 10) {
         return;
     }
-    if (strcmp(node->op->name, "Reshape") == 0 && is_same_shape(im, node)) {
-        node->op = &same;
-        node->n_inputs = 1;
+    if (strcmp(node->op->name, "Reshape") == 0) {
+        replace_reshape(im, node);
         return;
     }
     if (strcmp(node->op->name, "Slice") != 0) {

@@ -110,7 +110,8 @@ static const struct cell__operator operators[] = {
      "number from either end, or one that follows from how many there are, as of the middle; "
      "constant indices of a feature axis, in any order"},
     {"GatherElements", 2, 2, 1, " axis ", cell__infer_gather_elements, cell__lower_gather_elements,
-     "the step whose number an input says, plus or minus a number"},
+     "the step whose number an input says, plus or minus a number; of a value for each step and "
+     "distance those of each pair of steps, as Zipformer has it"},
     {"GatherND", 2, 2, 1, " batch_dims ", cell__infer_gather_nd, cell__lower_gather_nd,
      "the same: pairs of a row of the batch and its step"},
     {"Gelu", 1, 1, 1, " approximate ", cell__infer_function, cell__lower_function,

@@ -376,6 +376,18 @@ static enum base_status stack(struct cell__import *im, const struct cell__shape 
                : cell__refuse(im, "merges more than %u dimensions", CELL__AXIS_ATOMS_MAX);
 }
 
+/* 2 T - 1, as a file asks for that many distances between T steps: as the axis that has them. */
+static struct cell__sym as_distances(const struct cell__import *im, const struct cell__shape *in,
+                                     const struct cell__sym *sym)
+{
+    for (uint32_t k = 0; k < in->rank && sym->factor == 2 && sym->add == -1; k++) {
+        if (cell__axis_is_distances(im, &in->axes[k], &sym->axis)) {
+            return cell__sym_of_axis(im, &in->axes[k]);
+        }
+    }
+    return *sym;
+}
+
 enum base_status cell__reshape(struct cell__import *im, const struct cell__shape *in,
                                const struct cell__sym *targets, uint32_t n, bool allow_zero,
                                struct cell__shape *out)
@@ -386,7 +398,7 @@ enum base_status cell__reshape(struct cell__import *im, const struct cell__shape
         return cell__refuse(im, "rank %u; at most %u", n, CELL_RANK_MAX);
     }
     for (uint32_t k = 0; k < n; k++) {
-        wanted[k] = targets[k];
+        wanted[k] = as_distances(im, in, &targets[k]);
         if (!allow_zero && is_number(&targets[k], 0) && k < in->rank) {
             wanted[k] = cell__sym_of_axis(im, &in->axes[k]);
         }

@@ -1,6 +1,7 @@
 /* Positions from the last step down to the first, shifted as Transformer-XL does it: what each step
  * attends to by how far it is behind, against the sums that this stands for; and what is refused,
- * such as positions that are no distances, or a mask that leaves what the shift makes of others. */
+ * such as positions that are no distances, or a mask that leaves what the shift makes of others.
+ * And such positions as numbers by which Zipformer gathers distances. */
 #include "base/mem.h"
 #include "cells/model.h"
 #include "tests/cells/parse.h"
@@ -156,7 +157,37 @@ static double position(const struct down *down, int64_t at, int64_t k)
     return down->way == TABLES ? (double)table[at * WIDTH + k] : sin((double)at * (double)rates[k]);
 }
 
-static void expect_attention(const struct cell_model *model, const struct down *down, int64_t steps)
+/* What a query attends to among so many keys, of which each has a vector beside its own. */
+static void expect_sums(const double *rows, int64_t query, int64_t keys, const double *vectors,
+                        const double *got)
+{
+    double sums[WIDTH] = {0.0};
+    double sum = 0.0;
+    for (int64_t key = 0; key < keys; key++) {
+        double score = 0.0;
+        for (int64_t k = 0; k < WIDTH; k++) {
+            score += rows[query * WIDTH + k] * (rows[key * WIDTH + k] + vectors[key * WIDTH + k]);
+        }
+        sum += exp(score);
+        for (int64_t k = 0; k < WIDTH; k++) {
+            sums[k] += exp(score) * rows[key * WIDTH + k];
+        }
+    }
+    for (int64_t k = 0; k < WIDTH; k++) {
+        util_assert_close(got[k], sums[k] / sum, 1e-5, 0);
+    }
+}
+
+/* Of a query and a key, element k; NaN: the query does not attend to it. */
+typedef double vector_of(const struct down *down, int64_t query, int64_t key, int64_t k);
+
+static double behind(const struct down *down, int64_t query, int64_t key, int64_t k)
+{
+    return key > query ? (double)NAN : position(down, query - key, k);
+}
+
+static void expect_attention(const struct cell_model *model, const struct down *down,
+                             vector_of *vector, int64_t steps)
 {
     struct replay_tensor y = {.rank = 3, .dims = {BATCH, steps, WIDTH}};
     struct replay_tensor outputs[2] = {{.rank = 0}};
@@ -168,24 +199,15 @@ static void expect_attention(const struct cell_model *model, const struct down *
     }
     replay_run(model, &y, outputs);
     for (int64_t r = 0; r < BATCH * steps; r++) {
-        const double *rows = y.data + r / steps * steps * WIDTH;
-        const int64_t query = r % steps;
-        double sums[WIDTH] = {0.0};
-        double sum = 0.0;
-        for (int64_t key = 0; key <= query; key++) {
-            double score = 0.0;
+        double vectors[LONGEST * WIDTH];
+        int64_t keys = 0;
+        for (; keys < steps && !isnan(vector(down, r % steps, keys, 0)); keys++) {
             for (int64_t k = 0; k < WIDTH; k++) {
-                score += rows[query * WIDTH + k] *
-                         (rows[key * WIDTH + k] + position(down, query - key, k));
-            }
-            sum += exp(score);
-            for (int64_t k = 0; k < WIDTH; k++) {
-                sums[k] += exp(score) * rows[key * WIDTH + k];
+                vectors[keys * WIDTH + k] = vector(down, r % steps, keys, k);
             }
         }
-        for (int64_t k = 0; k < WIDTH; k++) {
-            util_assert_close(outputs[0].data[r * WIDTH + k], sums[k] / sum, 1e-5, 0);
-        }
+        expect_sums(y.data + r / steps * steps * WIDTH, r % steps, keys, vectors,
+                    &outputs[0].data[r * WIDTH]);
     }
     base_free(y.data);
     base_free(outputs[0].data);
@@ -207,7 +229,7 @@ START_TEST(test_positions_behind_each_step)
         const uint32_t most = built.model->sequences[built.model->inputs[0].sequence].steps_max;
         ck_assert_uint_eq(down.way == TABLES ? most : TABLE, TABLE);
         for (int64_t steps = 1; steps <= LONGEST; steps++) {
-            expect_attention(built.model, &down, steps);
+            expect_attention(built.model, &down, behind, steps);
         }
         free_built(&builder, &built);
     }
@@ -288,11 +310,96 @@ START_TEST(test_positions_elsewhere)
 }
 END_TEST
 
+/* ---- Gathered -------------------------------------------------------------------------------- */
+
+enum { DISTANCES = 2 * LONGEST - 1 };
+
+/* What is said otherwise. */
+enum wrong { NOTHING, UPWARDS, COLUMNS, REPEATED, FLAT, AXIS, TARGET, WRONGS };
+
+static float near[DISTANCES * WIDTH];
+
+/* Of each pair of steps its distance's row of a table times the query, gathered. */
+static void gathered(enum wrong wrong)
+{
+    const int64_t turn[] = {0, 2, 1};
+    const int64_t dims[] = {1, DISTANCES, WIDTH};
+    begin(&straight);
+    floats("near_table", 3, dims, near, DISTANCES * WIDTH);
+    integers("farthest", 1, LONGEST);
+    integers("nearest", 1, LONGEST - 1);
+    integers("i0", 0, 0);
+    integers("minus", 0, -1);
+    integers("rest", 1, -1);
+    integers("two", 1, 2);
+    onnx_node(&builder, "Sub", "farthest steps_list", "begin");
+    onnx_node(&builder, "Add", "nearest steps_list", "end");
+    onnx_node(&builder, "Slice", "near_table begin end n1", "near");
+    onnx_node(&builder, "Mul", "steps_list two", "twice");
+    onnx_node(&builder, "Sub", "twice n1", "distances");
+    node_of_axis("Concat", "n1 distances rest", "same_shape", 0);
+    onnx_node(&builder, "Reshape", "near same_shape", "near_again");
+    onnx_set_ints(&builder, onnx_node(&builder, "Transpose", "near_again", "near_turned"), "perm",
+                  3, turn);
+    onnx_node(&builder, "MatMul", "y near_turned", "by_distance");
+    onnx_node(&builder, "Sub", "steps i1", "last_step");
+    onnx_node(&builder, "Range", wrong == UPWARDS ? "i0 steps i1" : "last_step minus minus",
+              "numbers_down");
+    onnx_node(&builder, "Range", "i0 steps i1", "numbers_up");
+    onnx_node(&builder, "Tile", wrong == REPEATED ? "numbers_down two" : "numbers_down rows_list",
+              "all_down");
+    onnx_node(&builder, "Unsqueeze", "all_down n1", "column_down");
+    onnx_node(&builder, "Add",
+              wrong == COLUMNS ? "column_down numbers_down" : "column_down numbers_up", "index");
+    node_of_axis("Concat", wrong == FLAT ? "rest steps_list" : "rest distances", "flat_shape", 0);
+    onnx_node(&builder, "Reshape", "by_distance flat_shape", "flat");
+    node_of_axis("GatherElements", "flat index", "picked", wrong == AXIS ? 0 : 1);
+    node_of_axis("Concat",
+                 wrong == TARGET ? "steps_list rows_list steps_list"
+                                 : "rows_list steps_list steps_list",
+                 "pairs_shape", 0);
+    onnx_node(&builder, "Reshape", "picked pairs_shape", "added");
+    onnx_node(&builder, "Add", "products added", "sums");
+    struct down down = straight;
+    down.diagonal = 0;
+    end(&down);
+}
+
+static double beside(const struct down *down, int64_t query, int64_t key, int64_t k)
+{
+    (void)down;
+    return (double)near[(key - query + LONGEST - 1) * WIDTH + k];
+}
+
+START_TEST(test_distances_gathered)
+{
+    struct built built;
+    gathered(NOTHING);
+    load_built(&builder, &built);
+    for (int64_t steps = 1; steps <= LONGEST; steps++) {
+        expect_attention(built.model, &straight, beside, steps);
+    }
+    free_built(&builder, &built);
+}
+END_TEST
+
+START_TEST(test_what_is_not_gathered_so)
+{
+    for (enum wrong wrong = UPWARDS; wrong < WRONGS; wrong++) {
+        gathered(wrong);
+        expect_refused(&builder, BASE_UNIMPLEMENTED, "");
+    }
+}
+END_TEST
+
 int main(void)
 {
     numbers = util_random(1);
     for (uint32_t i = 0; i < TABLE * WIDTH; i++) {
         table[i] = base_random_f32(&numbers, -1.0f, 1.0f);
+    }
+    for (uint32_t i = 0; i < DISTANCES * WIDTH; i++) {
+        near[i] = base_random_f32(&numbers, -1.0f, 1.0f);
     }
     Suite *suite = suite_create("import_down");
     TCase *tcase = tcase_create("down");
@@ -300,6 +407,8 @@ int main(void)
     tcase_add_test(tcase, test_steps_that_no_mask_takes_away);
     tcase_add_test(tcase, test_what_is_no_such_shift);
     tcase_add_test(tcase, test_positions_elsewhere);
+    tcase_add_test(tcase, test_distances_gathered);
+    tcase_add_test(tcase, test_what_is_not_gathered_so);
     suite_add_tcase(suite, tcase);
     return util_run(suite);
 }

@@ -211,6 +211,16 @@ class Behind(Relative):
         return scores.masked_fill(torch.triu(torch.ones(steps, steps), 1).bool(), float("-inf"))
 
 
+class Gathered(Shifted):
+    """the same table, of which each step gathers the distances that it has (Yao et al. 2024)"""
+
+    def shift(self, x):
+        batch, heads, steps, distances = x.size()
+        rows = torch.arange(steps - 1, -1, -1).repeat(batch * heads).unsqueeze(-1)
+        picked = torch.gather(x.reshape(-1, distances), 1, rows + torch.arange(steps))
+        return picked.reshape(batch, heads, steps, steps)
+
+
 class Conformer(Shifted):
     """frames to a half by a convolution, then two blocks that shift, with convolutions between (Gulati et al. 2020)"""
 
@@ -237,6 +247,7 @@ MODULES = {
     "relative_conformer": Conformer,
     "relative_embedded": Embedded,
     "relative_embedded_sums": EmbeddedSums,
+    "relative_gathered": Gathered,
     "relative_pairs": Pairs,
     "relative_pairs_masked": PairsMasked,
     "relative_shifted": Shifted,
