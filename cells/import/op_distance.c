@@ -124,9 +124,11 @@ static bool read_cut(const struct cell__import *im, const struct cell__node *nod
     }
     cut->steps = bounds[0].axis;
     cut->first = bounds[0].add;
+    if (bounds[0].factor != -1 || cut->steps.n != 1 || cut->first < 1 || cut->first > INT32_MAX) {
+        return false;
+    }
     const struct cell__sym end = {.add = cut->first - 1, .factor = 1, .axis = cut->steps};
-    return bounds[0].factor == -1 && cut->steps.n == 1 && cut->first >= 1 &&
-           cut->first <= INT32_MAX && is_same_number(im, &bounds[1], &end);
+    return is_same_number(im, &bounds[1], &end);
 }
 
 bool cell__is_distances(struct cell__import *im, const struct cell__node *node)

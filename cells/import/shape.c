@@ -307,11 +307,13 @@ bool cell__axis_divide(struct cell__import *im, const struct cell__sym *steps, i
     if (divide_stated(im, steps, by, out) || divide_parted(im, steps, by, out)) {
         return true;
     }
+    if (steps->factor != 1 || steps->axis.n != 1 || by < 2 || by > ADD_MAX ||
+        steps->add < -ADD_MAX || steps->add > ADD_MAX) {
+        return false;
+    }
     // (n + add) / by is (n + add - by) / by + 1
     struct origin origin = {.parts = 1, .add = steps->add - by, .stride = by};
-    return steps->factor == 1 && steps->axis.n == 1 && by >= 2 && by <= ADD_MAX &&
-           steps->add >= -ADD_MAX && steps->add <= ADD_MAX &&
-           find_origin(im, steps->axis.atoms[0], &origin) && make_divided(im, &origin, out);
+    return find_origin(im, steps->axis.atoms[0], &origin) && make_divided(im, &origin, out);
 }
 
 /* That the node at hand has computed a shape for so many steps; most 0: any. */

@@ -148,6 +148,11 @@ START_TEST(test_other_sequences)
     end();
     expect_refused(&builder, BASE_UNIMPLEMENTED, "is turned round, or has sequence_lens");
 
+    static const struct middle lowest = {0, INT64_MIN, 1, 0, 0, 0, 0};
+    begin(&lowest, false);
+    end();
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "Div (node \"divided\", opset 17)");
+
     begin(&half, false); // of a step that there is, of half of another input's
     const int64_t dims[] = {-1, -1, INPUT};
     onnx_input(&builder, "other", FLOAT, 3, dims);
