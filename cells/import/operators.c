@@ -191,7 +191,8 @@ static const struct cell__operator operators[] = {
     {"QuantizeLinear", 2, 3, 1, " axis block_size output_dtype saturate ", cell__infer_quantise,
      cell__lower_quantise, "to uint8 or int8; of a constant, or one scale for all of a row"},
     {"Range", 3, 3, 1, " ", cell__infer_range, cell__lower_range,
-     "folded: integer constants only; the numbers of all steps of a sequence, from the first on, "
+     "folded: integer constants only; the numbers of all steps of a sequence, floats too, from the "
+     "first on, "
      "or, as Transformer-XL shifts them, from the last one down"},
     {"Reciprocal", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
     {"ReduceL1", 1, 2, 1, " axes keepdims noop_with_empty_axes ", cell__infer_reduce,

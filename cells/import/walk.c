@@ -457,11 +457,22 @@ static enum base_status names_of(struct cell__import *im, Onnx__ValueInfoProto *
     return BASE_OK;
 }
 
-/* End a MatMul and a list's join that were written out; others are computed as they are. */
-static const struct cell__operator turned_product = {
-    "MatMul", 1, 2, 1, " ", cell__infer_written, cell__lower_branch, ""};
-static const struct cell__operator joined_list = {
-    "ConcatFromSequence", 1, 1, 1, " axis new_axis ", cell__infer_written, cell__lower_branch, ""};
+/* What ends nodes of which some are written out, and others are computed as they are. */
+static const struct cell__operator written[] = {
+    {"MatMul", 1, 2, 1, " ", cell__infer_written, cell__lower_branch, ""},
+    {"ConcatFromSequence", 1, 1, 1, " axis new_axis ", cell__infer_written, cell__lower_branch, ""},
+    {"Range", 1, 3, 1, " ", cell__infer_written, cell__lower_branch, ""},
+};
+
+static const struct cell__operator *end_of(const Onnx__NodeProto *proto)
+{
+    for (size_t i = 0; i < sizeof(written) / sizeof(written[0]); i++) {
+        if (is_standard(proto, written[i].name)) {
+            return &written[i];
+        }
+    }
+    return cell__operator_find(proto->op_type);
+}
 
 /* The node behind a branch or body: it reads what that has computed. */
 static enum base_status walk_end(struct cell__import *im, const struct frame *frame)
@@ -470,10 +481,7 @@ static enum base_status walk_end(struct cell__import *im, const struct frame *fr
     char *names[CELL__OPERANDS_MAX];
     BASE_TRY(names_of(im, frame->graph->output, frame->graph->n_output, names));
     struct wires wires = {.proto = proto,
-                          .op = is_standard(proto, "MatMul") ? &turned_product
-                                : is_standard(proto, "ConcatFromSequence")
-                                    ? &joined_list
-                                    : cell__operator_find(proto->op_type),
+                          .op = end_of(proto),
                           .inputs = names,
                           .n_inputs = frame->graph->n_output,
                           .outputs = proto->output,

@@ -379,6 +379,58 @@ static enum base_status write_product(struct cell__writer *w)
     return cell__write_transpose(w, x, perm, rank, &w->out);
 }
 
+/* A constant of one float that is a whole number; false: it is none. */
+static bool read_whole(struct cell__writer *w, size_t i, int64_t *out)
+{
+    uint32_t v = 0;
+    if (cell__value_named(w->im, w->proto->input[i], &v) != BASE_OK) {
+        return false;
+    }
+    const struct cell__value *value = &w->im->values[v];
+    if (value->kind != CELL__CONST || value->dtype != CELL__F32 || value->tensor.count != 1) {
+        return false;
+    }
+    const float number = *(const float *)value->tensor.data;
+    const bool is_small = number > -0x1p+24f && number < 0x1p+24f;
+    *out = is_small ? (int64_t)number : 0;
+    return is_small && (float)*out <= number && (float)*out >= number;
+}
+
+/* The integer of which a float is the Cast, or NULL. */
+static const char *cast_from(struct cell__writer *w, size_t i)
+{
+    uint32_t v = 0;
+    if (cell__value_named(w->im, w->proto->input[i], &v) != BASE_OK ||
+        w->im->values[v].dtype != CELL__F32 || w->im->values[v].node == CELL__NONE) {
+        return NULL;
+    }
+    const struct cell__node *cast = &w->im->nodes[w->im->values[v].node];
+    const bool is_cast = cast->op != NULL && strcmp(cast->op->name, "Cast") == 0;
+    return is_cast ? w->im->values[cast->inputs[0]].name : NULL;
+}
+
+/* Floats up to a size that is one: the integers of these, `torch.arange(steps, dtype=torch.float)`.
+ * Of integers it is no matter of this file. */
+static enum base_status write_float_range(struct cell__writer *w)
+{
+    int64_t first = 0;
+    int64_t by = 0;
+    const char *bounds[2];
+    const char *limit = cast_from(w, 1);
+    const char *numbers = NULL;
+    Onnx__NodeProto *cast = NULL;
+    if (limit == NULL || !read_whole(w, 0, &first) || !read_whole(w, 2, &by) || by != 1) {
+        return cell__unwritten(w, "as it is");
+    }
+    BASE_TRY(cell__write_ints(w, &first, 1, &bounds[0]));
+    BASE_TRY(cell__write_ints(w, &by, 1, &bounds[1]));
+    BASE_TRY(
+        cell__write(w, "Range", (const char *[]){bounds[0], limit, bounds[1], NULL}, &numbers));
+    BASE_TRY(cell__build_node(w->builder, "Cast", (const char *[]){numbers, NULL}, 1, &cast));
+    w->out = cast->output[0];
+    return cell__build_set_int(w->builder, cast, "to", ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT);
+}
+
 /* Sizes of a picture's three axes and of the blocks whose channels are places; of one axis at most
  * the size is unknown, -1. */
 struct blocks {
@@ -507,6 +559,7 @@ static const struct {
     {"MatMul", write_product, 2},
     {"Mean", write_mean, 1},
     {"RMSNormalization", write_rms_norm, 2},
+    {"Range", write_float_range, 3},
     {"ReduceLogSum", write_log_sum, 1},
     {"ReduceLogSumExp", write_log_sum_exp, 1},
     {"STFT", cell__write_stft, 2},

@@ -137,6 +137,58 @@ START_TEST(test_each_step_beside_how_many_there_are)
 }
 END_TEST
 
+static int64_t first_number;
+
+static double numbered_step(const double *x, size_t steps, size_t t, size_t b, size_t i)
+{
+    (void)steps;
+    return at(x, t, b, i) + (double)t + (double)first_number;
+}
+
+/* Numbers of steps that are floats from the first on, `torch.arange(steps, dtype=torch.float)`. */
+static void number_steps(float first, float by, const char *limit)
+{
+    static const int64_t axes[] = {1, 2};
+    const int64_t more = (int64_t)first;
+    begin(0, "x w r b");
+    add_float("first", first);
+    add_float("by", by);
+    onnx_constant(&builder, "behind", onnx_ints(&builder, 1, 2, axes));
+    onnx_constant(&builder, "more", onnx_ints(&builder, 0, 1, &more));
+    onnx_node(&builder, "Add", "size more", "end");
+    onnx_set_int(&builder, onnx_node(&builder, "Cast", "end", "end_float"), "to", FLOAT);
+    onnx_node(&builder, "Range", limit, "numbers");
+    onnx_node(&builder, "Unsqueeze", "numbers behind", "each");
+    onnx_node(&builder, "Add", "x each", "out");
+}
+
+START_TEST(test_numbers_of_steps_that_are_floats)
+{
+    for (first_number = -2; first_number <= 2; first_number++) {
+        number_steps((float)first_number, 1.0f, "first end_float by");
+        run(1, numbered_step);
+    }
+}
+END_TEST
+
+START_TEST(test_other_numbers_of_floats_are_refused)
+{
+    static const struct {
+        float first, by;
+        const char *limit;
+    } cases[] = {
+        {0.5f, 1.0f, "first end_float by"},     {0.0f, 2.0f, "first end_float by"},
+        {0.0f, -1.0f, "first end_float by"},    {0.0f, 1.5f, "first end_float by"},
+        {0x1p+24f, 1.0f, "first end_float by"}, {0.0f, 1.0f, "end_float count by"},
+        {0.0f, 1.0f, "first count count"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        number_steps(cases[i].first, cases[i].by, cases[i].limit);
+        expect_refused(&builder, BASE_UNIMPLEMENTED, "Range (node \"numbers\", opset 14)");
+    }
+}
+END_TEST
+
 START_TEST(test_other_counts_are_refused)
 {
     const int64_t lengths[] = {-1};
@@ -281,6 +333,8 @@ int main(void)
     TCase *tests = tcase_create("count");
     tcase_add_test(tests, test_a_sum_is_divided_by_one_less_than_its_steps);
     tcase_add_test(tests, test_each_step_beside_how_many_there_are);
+    tcase_add_test(tests, test_numbers_of_steps_that_are_floats);
+    tcase_add_test(tests, test_other_numbers_of_floats_are_refused);
     tcase_add_test(tests, test_other_counts_are_refused);
     tcase_add_test(tests, test_each_step_beside_its_position);
     tcase_add_test(tests, test_positions_that_stand_in_the_file_as_integers);

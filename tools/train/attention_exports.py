@@ -185,6 +185,15 @@ class SoFar(Own):
         return torch.cumsum(h, 1) / count.float() + 1 / (count.float() + 2)
 
 
+class Sines(Own):
+    """sines of each step's number, which is a float from the start"""
+
+    def forward(self, x):
+        number = torch.arange(x.size(1), dtype=torch.float).unsqueeze(1)
+        angles = number * torch.exp(torch.arange(0, INPUT, 2).float() * -0.5)
+        return super().forward(x + torch.cat([angles.sin(), angles.cos()], 1))
+
+
 class Multiquery(Projected):
     """several heads of queries, keys and values that they share (Shazeer 2019)"""
 
@@ -387,6 +396,7 @@ MODULES = {
     "own_multiquery": Multiquery,
     "own_products": Own,
     "own_projected": Projected,
+    "own_sines": Sines,
     "own_so_far": SoFar,
     "own_squeezed": Squeezed,
 }
