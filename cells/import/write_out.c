@@ -11,6 +11,7 @@
 #include "cells/math_constants.h"
 
 #include <float.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -379,6 +380,8 @@ static enum base_status write_product(struct cell__writer *w)
     return cell__write_transpose(w, x, perm, rank, &w->out);
 }
 
+#define EXACT_MAX 16777216.0f /* whole numbers below are floats */
+
 /* A constant of one float that is a whole number; false: it is none. */
 static bool read_whole(struct cell__writer *w, size_t i, int64_t *out)
 {
@@ -391,7 +394,7 @@ static bool read_whole(struct cell__writer *w, size_t i, int64_t *out)
         return false;
     }
     const float number = *(const float *)value->tensor.data;
-    const bool is_small = number > -0x1p+24f && number < 0x1p+24f;
+    const bool is_small = fabsf(number) < EXACT_MAX;
     *out = is_small ? (int64_t)number : 0;
     return is_small && (float)*out <= number && (float)*out >= number;
 }
