@@ -220,6 +220,9 @@ void cell__set_rows(struct cell__import *im, const struct cell__node *node, uint
         value->kind = CELL__ROWS;
         value->dtype = dtype;
         value->shape = *shape;
+        for (uint32_t k = 0; k < shape->rank; k++) {
+            cell__axis_see_joined(im, &value->shape.axes[k]);
+        }
     }
 }
 

@@ -52,6 +52,7 @@ struct cell__atom {
     int64_t multiple; /* of an open size: what must divide it; 0: anything may */
     int64_t least;    /* of an open size: the smallest that shapes were computed for */
     int64_t most;     /* and the largest; 0: any */
+    bool is_joined;   /* of steps and of parts of each (cell__axis_join) */
     bool is_divided;  /* a shape has been divided so: what leaves as many steps has this atom */
     uint32_t whole;   /* of which it is a part, both of known size, or NONE: if that turns out to be
                          time, its steps follow from it */
@@ -396,6 +397,11 @@ bool cell__axis_whole(const struct cell__import *im, const struct cell__axis *ax
  * how many: from now on, and wherever it stands, that of steps as cell__axis_parted() has them.
  * Others are left as they are. */
 enum base_status cell__axis_join(struct cell__import *im, struct cell__axis *axis);
+/* An axis of which such has been made, that is as long as another since: the latter. */
+void cell__axis_see_joined(const struct cell__import *im, struct cell__axis *axis);
+/* Whether strides have left the atom of these steps, every *by-th of them, whatever was added. */
+bool cell__axis_has_left(const struct cell__import *im, const struct cell__axis *steps,
+                         uint32_t left, int64_t *by);
 /* The number of steps of an axis divided by a number of 2 at least, rounded down, as exporters
  * compute what strides leave: an axis. false: not of this axis. */
 bool cell__axis_divide(struct cell__import *im, const struct cell__sym *steps, int64_t by,

@@ -166,12 +166,21 @@ static enum base_status gather_all(struct cell__import *im, const struct regroup
     return swap(im, place.size, regroup->before, row);
 }
 
+/* Whether `steps` are so many parts of each step of `whole`, or as many as these are: other steps,
+ * of which a stride has left the whole, are put together again. */
 static bool is_of_parts(const struct cell__import *im, const struct cell__axis *steps,
                         const struct cell__axis *whole, uint32_t parts)
 {
-    struct cell__axis of;
-    return cell__axis_whole(im, steps, &of) && cell__axis_is_same(im, &of, whole) &&
-           im->atoms[steps->atoms[0]].parts == (int64_t)parts;
+    for (uint32_t i = 0; i < im->n_atoms; i++) {
+        const struct cell__axis one = {.n = 1, .atoms = {i}};
+        struct cell__axis of;
+        if (im->atoms[i].parts == (int64_t)parts && im->atoms[i].add == -1 &&
+            im->atoms[i].stride == 1 && cell__axis_is_same(im, &one, steps) &&
+            cell__axis_whole(im, &one, &of) && cell__axis_is_same(im, &of, whole)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Whether each step of `to` is so many of `from`: of numbers that a request chooses the one follows

@@ -192,6 +192,40 @@ static bool is_frames_of_next(const struct cell__import *im, const struct flat *
     return *by >= 2 && *by <= (int64_t)CELL_WINDOW_MAX;
 }
 
+/* Whether a stride has left the first atom of flat of the steps of `axis`, and what is stated
+ * behind it can be parted by *by, as it went. */
+static bool is_left_next(const struct cell__import *im, const struct flat *flat,
+                         const struct cell__axis *axis, int64_t *by)
+{
+    int64_t stated = 1;
+    if (flat->first == flat->last || !cell__axis_has_left(im, axis, flat->atoms[flat->first], by)) {
+        return false;
+    }
+    for (uint32_t i = flat->first + 1; i < flat->last; i++) {
+        const int64_t size = cell__atom_size(im, flat->atoms[i]);
+        if (size < 1 || stated % *by == 0 || !base_i64_mul(stated, size, &stated)) {
+            break;
+        }
+    }
+    return stated % *by == 0;
+}
+
+/* Takes these, and as many parts of each: the steps of `axis`, put together again. */
+static enum base_status take_parts(struct cell__import *im, struct flat *flat,
+                                   const struct cell__axis *axis, int64_t by,
+                                   struct cell__axis *out)
+{
+    struct cell__axis parts = {.n = 0};
+    *out = (struct cell__axis){.n = 1, .atoms = {flat->atoms[flat->first++]}};
+    BASE_TRY(take_number(im, flat, false, by, &parts));
+    for (uint32_t i = 0; i < parts.n; i++) {
+        if (!axis_push(out, parts.atoms[i], false)) {
+            return cell__refuse(im, "merges more than %u dimensions", CELL__AXIS_ATOMS_MAX);
+        }
+    }
+    return cell__axis_unite(im, out, axis, "the new shape's dimensions");
+}
+
 /* Takes exactly the atoms of `axis` from one end of flat. */
 static enum base_status take_axis(struct cell__import *im, struct flat *flat, bool from_back,
                                   const struct cell__axis *axis, struct cell__axis *out)
@@ -201,6 +235,9 @@ static enum base_status take_axis(struct cell__import *im, struct flat *flat, bo
     if (!from_back && is_frames_of_next(im, flat, axis, &by)) {
         out->n = 1;
         return split_steps(im, flat, false, by, &out->atoms[0]);
+    }
+    if (!from_back && is_left_next(im, flat, axis, &by)) {
+        return take_parts(im, flat, axis, by, out);
     }
     if (!is_next(im, flat, from_back, axis)) {
         return cell__refuse(im, "moves the batch or the time axis inside the tensor");

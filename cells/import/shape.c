@@ -100,7 +100,9 @@ static enum base_status atoms_unite(struct cell__import *im, uint32_t a, uint32_
     if (one == two) {
         return BASE_OK;
     }
-    if (cell__atom_follows(im, two, one->parent)) { // what others follow from stays
+    if (cell__atom_follows(im, two, one->parent) ||
+        (one->is_divided && !two->is_divided && !cell__atom_follows(im, one, two->parent))) {
+        // what others follow from stays, and what is found again
         struct cell__atom *other = one;
         one = two;
         two = other;
@@ -503,22 +505,55 @@ static void put_everywhere(struct cell__import *im, const struct cell__axis *of,
     }
 }
 
+/* Parts of each step of an axis of several dimensions, of which a file states all but the steps';
+ * 0: it is none, or has more than a window. */
+static int64_t parts_of(const struct cell__import *im, const struct cell__axis *axis)
+{
+    int64_t parts = 1;
+    for (uint32_t i = 1; i < axis->n; i++) {
+        const int64_t size = cell__atom_size(im, axis->atoms[i]);
+        const bool is_few = size >= 1 && size <= CELL_WINDOW_MAX && parts <= CELL_WINDOW_MAX;
+        parts = is_few ? parts * size : CELL_WINDOW_MAX + 1;
+    }
+    return parts <= CELL_WINDOW_MAX && parts >= 2 ? parts : 0;
+}
+
+/* The atom that such an axis has become, or NONE. */
+static uint32_t find_joined(const struct cell__import *im, const struct cell__axis *axis)
+{
+    const int64_t parts = parts_of(im, axis);
+    for (uint32_t i = 0; i < im->n_atoms && parts > 0; i++) {
+        const struct cell__atom *atom = &im->atoms[i];
+        if (atom->parts == parts && atom->add == -1 && atom->stride == 1 && atom->is_joined &&
+            cell__atom_root(im, atom->source) == cell__atom_root(im, axis->atoms[0])) {
+            return i;
+        }
+    }
+    return CELL__NONE;
+}
+
+void cell__axis_see_joined(const struct cell__import *im, struct cell__axis *axis)
+{
+    const uint32_t joined = axis->n < 2 ? CELL__NONE : find_joined(im, axis);
+    if (joined != CELL__NONE && im->atoms[joined].parent != joined) {
+        *axis = (struct cell__axis){.n = 1, .atoms = {joined}};
+    }
+}
+
 enum base_status cell__axis_join(struct cell__import *im, struct cell__axis *axis)
 {
     const struct cell__axis of = *axis;
     const struct cell__axis steps = {.n = 1, .atoms = {of.atoms[0]}};
-    struct cell__axis joined;
-    int64_t parts = 1;
-    for (uint32_t i = 1; i < of.n; i++) {
-        const int64_t size = cell__atom_size(im, of.atoms[i]);
-        const bool is_few = size >= 1 && size <= CELL_WINDOW_MAX && parts <= CELL_WINDOW_MAX;
-        parts = is_few ? parts * size : CELL_WINDOW_MAX + 1;
-    }
-    if (of.n < 2 || parts < 2 || parts > CELL_WINDOW_MAX ||
-        atom_role(im, of.atoms[0]) == CELL__ROLE_BATCH) {
+    struct cell__axis joined = {.n = 1};
+    const int64_t parts = parts_of(im, axis);
+    if (of.n < 2 || parts == 0 || atom_role(im, of.atoms[0]) == CELL__ROLE_BATCH) {
         return BASE_OK;
     }
-    BASE_TRY(cell__axis_parted(im, &steps, parts, 0, &joined));
+    joined.atoms[0] = find_joined(im, axis);
+    if (joined.atoms[0] == CELL__NONE) {
+        BASE_TRY(cell__axis_parted(im, &steps, parts, 0, &joined));
+        im->atoms[joined.atoms[0]].is_joined = true;
+    }
     put_everywhere(im, &of, &joined);
     *axis = joined;
     return BASE_OK;
@@ -652,9 +687,57 @@ static bool set_lone(struct cell__import *im, uint32_t number)
     return is_open;
 }
 
+bool cell__axis_has_left(const struct cell__import *im, const struct cell__axis *steps,
+                         uint32_t left, int64_t *by)
+{
+    const uint32_t root = cell__atom_root(im, left);
+    int64_t stride = 1;
+    *by = 0;
+    if (steps->n != 1 || im->atoms[root].size >= 0) {
+        return false;
+    }
+    const uint32_t whole = cell__atom_root(im, steps->atoms[0]);
+    const struct cell__atom *atom = &im->atoms[root];
+    for (; atom->source != CELL__NONE && atom->parent != whole;
+         atom = &im->atoms[cell__atom_root(im, atom->source)]) {
+        if (atom->parts != 1 || atom->is_kept || !base_i64_mul(stride, atom->stride, &stride) ||
+            stride > (int64_t)CELL_WINDOW_MAX) {
+            return false;
+        }
+    }
+    *by = stride;
+    return atom->parent == whole && *by >= 2;
+}
+
+/* What a stride has left of steps, with parts of each, as many as those went by, beside these
+ * steps: all of them, put together again. */
+static bool is_put_together(const struct cell__import *im, const struct cell__axis *axis,
+                            const struct cell__axis *steps)
+{
+    int64_t by = 0;
+    int64_t parts = 1;
+    if (axis->n < 2 || !cell__axis_has_left(im, steps, axis->atoms[0], &by)) {
+        return false;
+    }
+    for (uint32_t i = 1; i < axis->n; i++) {
+        if (!base_i64_mul(parts, cell__atom_size(im, axis->atoms[i]), &parts) || parts < 1) {
+            return false;
+        }
+    }
+    return parts == by;
+}
+
 enum base_status cell__axis_unite(struct cell__import *im, const struct cell__axis *a,
                                   const struct cell__axis *b, const char *what)
 {
+    if (is_put_together(im, a, b) || is_put_together(im, b, a)) {
+        struct cell__axis joined = a->n > 1 ? *a : *b;
+        const uint32_t steps = a->n > 1 ? b->atoms[0] : a->atoms[0];
+        BASE_TRY(cell__axis_join(im, &joined));
+        if (joined.n == 1) {
+            return atoms_unite(im, joined.atoms[0], steps, what);
+        }
+    }
     if (a->n == b->n && cell__axis_is_as_long(im, a, b) && !cell__axis_is_alike(im, a, b)) {
         return cell__refuse(im, "%s: the same dimensions in another order", what);
     }

@@ -401,6 +401,112 @@ START_TEST(test_parts_of_steps_expand_to_themselves)
 }
 END_TEST
 
+/* ---- Steps that are put together again --------------------------------------------------------
+ */
+
+/* Along this axis of x: each by-th element from element i on, for n such i, which become the inner
+ * part of the axis; and that less x. How: 0: the shape says -1; 1: it is that of x. */
+struct zip {
+    uint32_t axis, n;
+    int64_t by;
+    const int64_t *firsts;
+    uint32_t how;
+};
+
+static void build_zip(const struct zip *zip)
+{
+    static const int64_t dims[] = {-1, -1, 4};
+    int64_t target[] = {0, 0, 4};
+    char parts[64] = "";
+    size_t used = 0;
+    onnx_init(&builder, 17);
+    onnx_input(&builder, "x", FLOAT, 3, dims);
+    integers("end", 1, (const int64_t[]){INT64_MAX});
+    integers("axis", 1, (const int64_t[]){zip->axis});
+    integers("by", 1, &zip->by);
+    integers("inner", 1, (const int64_t[]){zip->axis + 1});
+    for (uint32_t i = 0; i < zip->n; i++) {
+        char operands[48];
+        char names[3][16];
+        (void)snprintf(names[0], sizeof(names[0]), "first%u", i);
+        (void)snprintf(names[1], sizeof(names[1]), "cut%u", i);
+        (void)snprintf(names[2], sizeof(names[2]), "part%u", i);
+        integers(names[0], 1, &zip->firsts[i]);
+        (void)snprintf(operands, sizeof(operands), "x %s end axis by", names[0]);
+        (void)onnx_node(&builder, "Slice", operands, names[1]);
+        (void)snprintf(operands, sizeof(operands), "%s inner", names[1]);
+        (void)onnx_node(&builder, "Unsqueeze", operands, names[2]);
+        used += (size_t)snprintf(&parts[used], sizeof(parts) - used, " %s", names[2]);
+    }
+    onnx_set_int(&builder, onnx_node(&builder, "Concat", &parts[1], "stack"), "axis",
+                 zip->axis + 1);
+    target[zip->axis] = -1;
+    integers("open", 3, target);
+    (void)onnx_node(&builder, "Shape", "x", "sizes");
+    (void)onnx_node(&builder, "Reshape", zip->how == 0 ? "stack open" : "stack sizes", "z");
+    (void)onnx_node(&builder, "Sub", "z x", "y");
+    onnx_output(&builder, "y", FLOAT, 0, NULL);
+    builder.graph.output[0]->type = NULL;
+    add_layer("y", &(struct sizes){.n = 3, .at = {BATCH, 6, 4}, .time = 1});
+}
+
+static const int64_t in_order[] = {0, 1, 2};
+static const int64_t back[] = {2, 1, 0};
+
+START_TEST(test_steps_are_put_together)
+{
+    enum { STEPS = 12, WIDTH = 4 };
+    for (uint32_t i = 0; i < 8; i++) {
+        const uint32_t by = 2 + i % 2;
+        const int64_t *firsts = i / 4 == 0 ? in_order : &back[3 - by];
+        const struct zip zip = {.axis = 1, .n = by, .by = by, .firsts = firsts, .how = i / 2 % 2};
+        const int64_t given[] = {BATCH, STEPS, WIDTH};
+        struct replay_tensor outputs[2] = {{.rank = 0}};
+        struct built built;
+        numbers = util_random(1);
+        struct replay_tensor x = replay_tensor_random(3, given, &numbers);
+        build_zip(&zip);
+        load_built(&builder, &built);
+        ck_assert_uint_eq(built.model->sequences[0].multiple, by);
+        replay_run(built.model, &x, outputs);
+        ck_assert_uint_eq(outputs[0].count, x.count);
+        for (size_t k = 0; k < x.count; k++) {
+            const size_t step = k / WIDTH;
+            const size_t from = step / by * by + (size_t)firsts[step % by];
+            util_assert_close(outputs[0].data[k], x.data[from * WIDTH + k % WIDTH] - x.data[k], 0.0,
+                              0);
+        }
+        base_free(outputs[0].data);
+        base_free(outputs[1].data);
+        base_free(x.data);
+        free_built(&builder, &built);
+    }
+}
+END_TEST
+
+/* More of them than a stride has left, fewer, or rows of the batch. */
+START_TEST(test_what_is_not_put_together_is_refused)
+{
+    static const int64_t many[] = {0, 1, 0};
+    static const struct zip zips[] = {
+        {.axis = 1, .n = 3, .by = 2, .firsts = many}, {.axis = 1, .n = 2, .by = 3, .firsts = many},
+        {.axis = 0, .n = 2, .by = 2, .firsts = many}, {.axis = 1, .n = 3, .by = 2, .firsts = many},
+        {.axis = 1, .n = 2, .by = 3, .firsts = many}, {.axis = 0, .n = 2, .by = 2, .firsts = many}};
+    static const char *const why[] = {"cannot tell that two dimensions are equal",
+                                      "cannot tell that two dimensions are equal",
+                                      "",
+                                      "which axis becomes the one of 4 elements",
+                                      "moves the batch or the time axis",
+                                      ""};
+    for (uint32_t i = 0; i < 6; i++) {
+        struct zip zip = zips[i];
+        zip.how = i / 3;
+        build_zip(&zip);
+        expect_refused(&builder, BASE_UNIMPLEMENTED, why[i]);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("import_regroup");
@@ -414,6 +520,8 @@ int main(void)
     tcase_add_test(tests, test_parts_of_steps_expand_to_themselves);
     tcase_add_test(tests, test_constants_are_repeated);
     tcase_add_test(tests, test_other_repeats_of_constants_are_refused);
+    tcase_add_test(tests, test_steps_are_put_together);
+    tcase_add_test(tests, test_what_is_not_put_together_is_refused);
     suite_add_tcase(suite, tests);
     return util_run(suite);
 }

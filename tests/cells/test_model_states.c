@@ -297,6 +297,11 @@ static uint32_t choose_parts(uint32_t parts[8])
         }
         before += parts[p];
     }
+    // of steps that a stride parts and something puts together again there is a multiple
+    while (cell_stream_unmet(model, before) < CELL_SEQUENCES_MAX) {
+        ck_assert_uint_lt(before++, 1000);
+        parts[7]++;
+    }
     return before;
 }
 

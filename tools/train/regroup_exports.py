@@ -88,6 +88,29 @@ class Repeated(nn.Module):
         return self.rnn(x.repeat_interleave(3, 1))[0]
 
 
+class Halves(nn.Module):
+    """SCINet's block (Liu et al. 2022), twice: even and odd steps, each scaled by the other, put together again"""
+
+    inputs, outputs = {"x": TIMED}, {"y": TIMED}
+    shapes, sample = [(1, 4), (2, 12), (3, 16)], (2, 12)
+
+    def __init__(self):
+        super().__init__()
+        self.convs = nn.ModuleList([nn.Conv1d(INPUT, INPUT, 3, padding=1) for _ in range(4)])
+        self.rnn = nn.GRU(INPUT, HIDDEN, batch_first=True)
+
+    def forward(self, x):
+        y = x.transpose(1, 2)
+        even, odd = y[:, :, ::2], y[:, :, 1::2]
+        left = even * torch.exp(torch.tanh(self.convs[0](odd)))
+        right = odd - torch.tanh(self.convs[1](left))
+        x = x + torch.stack([left, right], 3).flatten(2).transpose(1, 2)
+        even, odd = x[:, ::2].transpose(1, 2), x[:, 1::2].transpose(1, 2)
+        left = even * torch.exp(torch.tanh(self.convs[2](odd)))
+        right = odd - torch.tanh(self.convs[3](left))
+        return self.rnn(x + torch.stack([left, right], 3).permute(0, 2, 3, 1).flatten(1, 2))[0]
+
+
 class Samples(nn.Module):
     """some samples of each frame, one behind the other, smoothed by a convolution"""
 
@@ -231,6 +254,7 @@ class Embedded(nn.Module):
 
 MODULES = {
     "regroup_embedded": Embedded,
+    "regroup_halves": Halves,
     "regroup_lstnet": LSTNet,
     "regroup_means": Means,
     "regroup_pairs": Pairs,
