@@ -63,6 +63,39 @@ static bool read_number(const struct cell__value *value, int64_t *out)
     return cell__sym_is_number(&sym) && sym.add >= -ADD_MAX && sym.add <= ADD_MAX;
 }
 
+/* The steps of an axis and some more, or less. */
+static bool read_steps(const struct cell__value *value, struct cell__axis *time, int64_t *add)
+{
+    if (value->kind != CELL__CONST || value->dtype == CELL__F32 || value->tensor.count != 1) {
+        return false;
+    }
+    const struct cell__sym steps = cell__tensor_sym(&value->tensor, 0);
+    *time = steps.axis;
+    *add = steps.add;
+    return !cell__sym_is_number(&steps) && steps.factor == 1 && steps.axis.n == 1 &&
+           steps.add >= -ADD_MAX && steps.add <= ADD_MAX;
+}
+
+bool cell__is_last_step(const struct cell__value *value, struct cell__axis *time)
+{
+    int64_t add = 0;
+    return read_steps(value, time, &add) && add == -1;
+}
+
+enum base_status cell__row_last_step(struct cell__import *im, const struct cell__axis *time,
+                                     uint32_t *out)
+{
+    const uint32_t times = cell__axis_times(im, time);
+    uint32_t number = CELL__NONE;
+    if (times == 0 || im->scan != CELL__NONE || im->feeds_back ||
+        im->sequences[cell__only_sequence(times)].uses_lengths) {
+        return cell__refuse(im, "computes with the last step of what is no sequence, or beside "
+                                "sequence_lens");
+    }
+    BASE_TRY(cell__row_number_of_step(im, cell__only_sequence(times), &number));
+    return cell__row_at(im, CELL__ROW_LAST, number, out);
+}
+
 /* The number of the batch's row times the steps of an axis: `by` says which. */
 static bool read_factor(const struct cell__value *value, struct cell__sym *by)
 {
@@ -126,36 +159,121 @@ static enum base_status add(struct cell__import *im, const struct cell__value *c
                             int64_t sign, uint32_t *out)
 {
     struct cell__row row;
+    struct cell__axis time;
     int64_t number = 0;
     const uint32_t at = pair[0]->kind == CELL__CONST ? 1 : 0; // of what the request says
     if (pair[0]->kind == CELL__ROWS && pair[1]->kind == CELL__ROWS && sign > 0) {
         return add_rows(im, pair, out);
     }
+    if (sign > 0 && pair[at]->kind == CELL__ROWS && cell__row_is_zero(im, pair[at]->row) &&
+        cell__is_last_step(pair[1 - at], &time)) {
+        return cell__row_last_step(im, &time, out);
+    }
     if (!read_number(pair[1 - at], &number) || (sign < 0 && at == 1) ||
-        !read_index(im, pair[at]->row, &row) || row.index == CELL__NONE || row.is_cut ||
-        row.stride != 0 || row.part != 0) {
+        !read_index(im, pair[at]->row, &row) || row.index == CELL__NONE || row.stride != 0 ||
+        row.part != 0) {
         return refuse(im);
     }
-    const int64_t sum = row.offset + sign * number;
-    if (sum < -ADD_MAX || sum > ADD_MAX) {
+    const int64_t sum = (row.is_cut ? (int64_t)row.least : row.offset) + sign * number;
+    const int64_t most = row.limits.most + sign * number;
+    const int64_t end = row.limits.add + sign * number;
+    if (sum < (row.is_cut ? 0 : -ADD_MAX) || sum > ADD_MAX || most < -ADD_MAX || most > ADD_MAX ||
+        end < -ADD_MAX || end > ADD_MAX) {
         return refuse(im);
     }
-    row.offset = (int32_t)sum;
+    row.offset = row.is_cut ? row.offset : (int32_t)sum;
+    row.least = row.is_cut ? (uint32_t)sum : 0;
+    row.limits.most = row.limits.has_most ? (int32_t)most : 0;
+    row.limits.add = row.limits.below != 0 ? (int32_t)end : 0;
     return cell__row_index(im, &row, out);
 }
 
-/* Not below 0. */
-static enum base_status clip(struct cell__import *im, const struct cell__value *index,
-                             const struct cell__value *low, uint32_t *out)
+/* Not below a number, of 0 at least: as what is not below 0, and so many more, of which later nodes
+ * take as many away. */
+static enum base_status cut_below(struct cell__import *im, const struct cell__value *low,
+                                  struct cell__row *row)
 {
-    struct cell__row row;
-    int64_t number = -1;
-    if (!read_number(low, &number) || number != 0 || !read_index(im, index->row, &row) ||
-        row.index == CELL__NONE || row.stride != 0 || row.part != 0) {
+    int64_t number = 0;
+    if (!read_number(low, &number) || number < 0) {
         return refuse(im);
     }
-    row.is_cut = true;
+    if (row->is_cut && number <= (int64_t)row->least) {
+        return BASE_OK;
+    }
+    const int64_t offset = row->offset + (int64_t)row->least - number;
+    if (offset < -ADD_MAX) {
+        return refuse(im);
+    }
+    row->is_cut = true;
+    row->offset = (int32_t)offset;
+    row->least = (uint32_t)number;
+    return BASE_OK;
+}
+
+/* The same, or the last step as the same of all rows of the batch. */
+static bool read_end(const struct cell__import *im, const struct cell__value *value,
+                     struct cell__axis *time, int64_t *add)
+{
+    const struct cell__row *row = value->kind == CELL__ROWS ? &im->rows[value->row] : NULL;
+    if (row == NULL || row->kind != CELL__ROW_LAST) {
+        return read_steps(value, time, add);
+    }
+    *add = -1;
+    row = &im->rows[row->index];
+    row = row->kind == CELL__ROW_OP && row->op.kind == CELL_OP_COPY ? &im->rows[row->op.operands[0]]
+                                                                    : row;
+    if (row->kind != CELL__ROW_NUMBER) {
+        return false;
+    }
+    *time = (struct cell__axis){.n = 1, .atoms = {im->sequences[row->index].atom}};
+    return time->atoms[0] != CELL__NONE;
+}
+
+/* Not above a number, or the steps of an axis. */
+static enum base_status cut_above(struct cell__import *im, const struct cell__value *high,
+                                  struct cell__row *row)
+{
+    struct cell__limits *limits = &row->limits;
+    struct cell__axis time;
+    int64_t number = 0;
+    if (read_number(high, &number)) {
+        limits->most = limits->has_most && limits->most < number ? limits->most : (int32_t)number;
+        limits->has_most = true;
+        return BASE_OK;
+    }
+    if (limits->below != 0 || !read_end(im, high, &time, &number)) {
+        return refuse(im);
+    }
+    limits->below = 1 + time.atoms[0];
+    limits->add = (int32_t)number;
+    return BASE_OK;
+}
+
+/* Of Max, Min and Clip. */
+static enum base_status clip(struct cell__import *im, const struct cell__value *index,
+                             const struct cell__value *low, const struct cell__value *high,
+                             uint32_t *out)
+{
+    struct cell__row row;
+    if (!read_index(im, index->row, &row) || row.index == CELL__NONE || row.stride != 0 ||
+        row.part != 0) {
+        return refuse(im);
+    }
+    BASE_TRY(low != NULL ? cut_below(im, low, &row) : BASE_OK);
+    BASE_TRY(high != NULL ? cut_above(im, high, &row) : BASE_OK);
     return cell__row_index(im, &row, out);
+}
+
+static enum base_status lower_clip(struct cell__import *im, const struct cell__node *node,
+                                   uint32_t *out)
+{
+    const bool has_low = cell__has_input(node, 1);
+    const bool has_high = node->n_inputs == 3 && cell__has_input(node, 2);
+    if (node->n_inputs < 2 || cell__input(im, node, 0)->kind != CELL__ROWS) {
+        return refuse(im);
+    }
+    return clip(im, cell__input(im, node, 0), has_low ? cell__input(im, node, 1) : NULL,
+                has_high ? cell__input(im, node, 2) : NULL, out);
 }
 
 /* ---- What is computed of them --------------------------------------------------------------- */
@@ -170,20 +288,28 @@ enum base_status cell__lower_index(struct cell__import *im, struct cell__node *n
     if (cell__is_ids_clip(im, node)) {
         return cell__lower_ids_clip(im, node);
     }
-    if (node->n_inputs < 2 || !cell__has_input(node, 1) ||
-        (node->n_inputs == 3 && cell__has_input(node, 2))) {
+    if (strcmp(name, "Clip") == 0) {
+        BASE_TRY(lower_clip(im, node, &row));
+        cell__set_row(im, node, 0, row);
+        return BASE_OK;
+    }
+    if (node->n_inputs != 2 || !cell__has_input(node, 1)) {
         return refuse(im);
     }
     const struct cell__value *const pair[2] = {cell__input(im, node, 0), cell__input(im, node, 1)};
-    const uint32_t constant = pair[0]->kind == CELL__CONST ? 0 : 1;
+    struct cell__row read;
+    const bool is_first = pair[1]->kind == CELL__ROWS && read_index(im, pair[1]->row, &read);
+    const uint32_t constant = pair[0]->kind == CELL__CONST || is_first ? 0 : 1;
     if (strcmp(name, "Add") == 0) {
         BASE_TRY(add(im, pair, 1, &row));
     } else if (strcmp(name, "Sub") == 0) {
         BASE_TRY(add(im, pair, -1, &row));
     } else if (strcmp(name, "Mul") == 0) {
         BASE_TRY(multiply(im, pair[1 - constant], pair[constant], &row));
-    } else if (strcmp(name, "Max") == 0 || strcmp(name, "Clip") == 0) {
-        BASE_TRY(clip(im, pair[1 - constant], pair[constant], &row));
+    } else if (strcmp(name, "Max") == 0) {
+        BASE_TRY(clip(im, pair[1 - constant], pair[constant], NULL, &row));
+    } else if (strcmp(name, "Min") == 0) {
+        BASE_TRY(clip(im, pair[1 - constant], NULL, pair[constant], &row));
     } else {
         return refuse(im);
     }
@@ -217,6 +343,27 @@ static uint32_t the_one(const struct cell__import *im, uint32_t row)
     return one == CELL__NONE || one == row ? row : CELL__NONE;
 }
 
+/* What an index is cut to, beside its low end: to the last step, or to a number that is nothing to
+ * a request whose steps are no more, which each is held to. */
+static enum base_status keep_limits(struct cell__import *im, const struct cell__axis *time,
+                                    const struct cell__row *index)
+{
+    const struct cell__limits *limits = &index->limits;
+    uint32_t *most = &im->sequences[cell__only_sequence(cell__axis_times(im, time))].steps_max;
+    const struct cell__axis below = {.n = 1, .atoms = {limits->below - 1}};
+    if (index->least != 0) {
+        return cell__refuse(im, "takes a step that a Max or a Clip keeps above 0");
+    }
+    if ((limits->below != 0 && (limits->add != -1 || !cell__axis_is_same(im, &below, time))) ||
+        (limits->has_most && limits->most < 0)) {
+        return cell__refuse(im, "takes a step that a Min or a Clip keeps below another");
+    }
+    if (limits->has_most && (*most == 0 || (int64_t)limits->most + 1 < *most)) {
+        *most = (uint32_t)limits->most + 1;
+    }
+    return BASE_OK;
+}
+
 /* The row of the data at that step. */
 static enum base_status take_step(struct cell__import *im, const struct cell__value *data,
                                   const struct cell__axis *time, const struct cell__row *index,
@@ -239,12 +386,14 @@ static enum base_status take_step(struct cell__import *im, const struct cell__va
     if (im->rows[data->row].times != times) {
         return im->rows[data->row].times == 0 ? BASE_OK : refuse(im);
     }
+    BASE_TRY(keep_limits(im, time, index));
     const struct cell__steps steps = {.is_once = true,
                                       .count = 1,
                                       .stride = 1,
                                       .offset = index->offset,
                                       .by = 1 + index->index,
-                                      .is_clipped = index->is_cut};
+                                      .is_clipped = index->is_cut,
+                                      .is_ended = index->limits.below != 0};
     BASE_TRY(cell__row_window(im, data->row, &steps, &copy.operands[0]));
     return cell__row_op(im, &copy, im->rows[data->row].value, out);
 }

@@ -332,7 +332,13 @@ enum base_status cell__lower_expand(struct cell__import *im, struct cell__node *
 {
     const struct cell__value *in = cell__input(im, node, 0);
     const struct cell__shape *out = &cell__output(im, node, 0)->shape;
+    struct cell__axis time;
     uint32_t row = CELL__NONE;
+    if (cell__is_last_step(in, &time)) {
+        BASE_TRY(cell__row_last_step(im, &time, &row));
+        cell__set_row(im, node, 0, row);
+        return BASE_OK;
+    }
     BASE_TRY(cell__row_under(im, node, 0, &row));
     if (in->kind == CELL__ROWS) {
         BASE_TRY(cell__row_spread(im, row, &in->shape, out, &row));

@@ -106,6 +106,11 @@ cell__op_fn cell__infer_index, cell__lower_index;
 bool cell__row_is_counted(const struct cell__import *im, uint32_t row);
 /* The row as one whose steps can all be read at once (op_reduce.c). */
 enum base_status cell__row_memory(struct cell__import *im, uint32_t row, uint32_t *out);
+/* Whether a constant is the number of the last step of an axis; and that, the same for all rows of
+ * the batch. UNIMPLEMENTED beside sequence_lens. */
+bool cell__is_last_step(const struct cell__value *value, struct cell__axis *time);
+enum base_status cell__row_last_step(struct cell__import *im, const struct cell__axis *time,
+                                     uint32_t *out);
 /* The number of a step, counted from `first` on. */
 enum base_status cell__row_count_from(struct cell__import *im, int64_t first, uint32_t *row);
 cell__op_fn cell__infer_gather_elements, cell__lower_gather_elements;

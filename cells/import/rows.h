@@ -20,8 +20,9 @@ enum cell__row_kind {
     CELL__ROW_NUMBER, /* the number of the step of sequence `index`, an int64 */
     CELL__ROW_INDEX,  /* an integer of each row of the batch, of which nobody computes (op_index.c):
                          that of input `index`, NONE: the row's number, plus `offset`, not below 0
-                         where is_cut; plus, or, of NONE, times the steps of atom `part` - 1 or
-                         `stride` steps, one of which is not 0 then */
+                         and then `least` more where is_cut, at most what `limits` say; plus, or, of
+                         NONE, times the steps of atom `part` - 1 or  `stride` steps, one of which is
+                         not 0 then */
     CELL__ROW_DISTANCE, /* of sequence `index` of distances, an int64: the second step's number less
                            the first's; only what is computed of pairs of steps has it (relative.h)
                            */
@@ -35,6 +36,14 @@ enum cell__row_kind {
     CELL__ROW_WINDOW, /* row `index` at `part` steps behind each other, at step t from t * stride +
                          offset on; or `part` of its parts likewise, where it has parts */
     CELL__ROW_JOIN, /* steps of `joined` behind each other; a COPY and windows read it (joined.c) */
+};
+
+/* INDEX: at most `most`, where has_most, and at most the steps of atom `below` - 1 and `add`, where
+ * that is not 0. */
+struct cell__limits {
+    bool has_most;
+    int32_t most, add;
+    uint32_t below;
 };
 
 /* Rows of one width a step: at the steps of a sequence, from the last one on where it is turned
@@ -55,12 +64,14 @@ struct cell__row {
     bool is_batched;
     struct cell_value value;
     uint32_t index, part;
-    int32_t offset;          /* WINDOW, and so are the next two */
-    uint32_t stride, behind; /* most steps that it reads behind the last */
-    uint32_t parts;          /* WINDOW: those of each row, 0: rows are whole */
-    bool is_cut;             /* WINDOW, see struct cell__steps; INDEX */
-    uint32_t by;             /* WINDOW, see struct cell__steps, and so is the next */
-    bool is_clipped, is_from_end;
+    int32_t offset;             /* WINDOW, and so are the next two */
+    uint32_t stride, behind;    /* most steps that it reads behind the last */
+    uint32_t parts;             /* WINDOW: those of each row, 0: rows are whole */
+    bool is_cut;                /* WINDOW, see struct cell__steps; INDEX */
+    uint32_t least;             /* INDEX, and so is the next */
+    struct cell__limits limits; /* of what it says */
+    uint32_t by;                /* WINDOW, see struct cell__steps, and so is the next */
+    bool is_clipped, is_ended, is_from_end;
     bool is_bounded; /* OP: ids cut to a table's, though one beyond is refused (op_ids.c) */
     bool is_counted; /* OP: integers computed of numbers of steps, exact as floats */
     bool is_numbers; /* made of numbers of steps and of constants alone (relative.h) */
@@ -187,7 +198,8 @@ struct cell__steps {
     bool is_cut; /* steps of the other are left out: who reads beyond the ends reads none of them */
     bool is_once; /* read by what has no steps, as by its step 0; `sequence` means nothing */
     uint32_t by;  /* with is_once: 0, or the step is what model input by - 1 says, plus offset, */
-    bool is_clipped;  /* and not below 0 */
+    bool is_clipped;  /* and not below 0, */
+    bool is_ended;    /* and not behind the last one */
     bool is_from_end; /* offset counts from behind the last step, below 0: of steps that are kept */
 };
 

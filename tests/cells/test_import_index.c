@@ -117,6 +117,95 @@ START_TEST(test_other_arithmetic_is_refused)
 }
 END_TEST
 
+/* steps, rows: of x, last: the number of its last step; two, nine, below: numbers. */
+static void begin_cuts(void)
+{
+    begin(false);
+    number("two", 0, 2);
+    number("nine", 0, 9);
+    number("below", 0, -1);
+    node("Shape", "x", "sizes");
+    node("Gather", "sizes one", "steps");
+    node("Gather", "sizes zero", "rows");
+    node("Sub", "steps one", "last");
+}
+
+/* Of a number that is cut, before something is taken from it or behind. */
+START_TEST(test_steps_that_are_cut)
+{
+    static const struct {
+        const char *nodes[3][2];
+        int32_t add;
+        bool is_clipped, is_cut;
+        uint32_t steps_max;
+    } cases[] = {
+        {{{"Clip", "n one"}, {"Sub", "a one"}}, -1, true, false, 0},
+        {{{"Max", "one n"}, {"Sub", "a one"}}, -1, true, false, 0},
+        {{{"Add", "n one"}, {"Clip", "a two nine"}, {"Sub", "m two"}}, -1, true, false, 8},
+        {{{"Clip", "n one"}, {"Max", "a two"}, {"Sub", "m two"}}, -2, true, false, 0},
+        {{{"Clip", "n two"}, {"Max", "a one"}, {"Sub", "m two"}}, -2, true, false, 0},
+        {{{"Clip", "n  nine"}, {"Min", "a nine"}, {"Sub", "m two"}}, -2, false, false, 8},
+        {{{"Sub", "n one"}, {"Clip", "a zero last"}}, -1, true, true, 0},
+        {{{"Clip", "n one steps"}, {"Sub", "a one"}}, -1, true, true, 0},
+        {{{"Min", "steps n"}, {"Max", "a one"}, {"Sub", "m one"}}, -1, true, true, 0},
+        {{{"Expand", "last sizes0"}, {"Min", "n a"}}, 0, false, true, 0},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        static const char *const names[] = {"a", "m", "c"};
+        struct built built;
+        uint32_t n = 0;
+        begin_cuts();
+        node("Shape", "n", "sizes0");
+        for (; n < 3 && cases[i].nodes[n][0] != NULL; n++) {
+            node(cases[i].nodes[n][0], cases[i].nodes[n][1], names[n]);
+        }
+        take(names[n - 1], "z");
+        load_built(&builder, &built);
+        const struct cell_tensor *said = &built.model->inputs[1];
+        ck_assert(said->is_step);
+        ck_assert_int_eq(said->step_add, cases[i].add);
+        ck_assert_int_eq(said->step_is_clipped, cases[i].is_clipped);
+        ck_assert_int_eq(said->step_is_cut, cases[i].is_cut);
+        ck_assert_uint_eq(built.model->sequences[said->sequence].steps_max, cases[i].steps_max);
+        free_built(&builder, &built);
+    }
+}
+END_TEST
+
+START_TEST(test_other_cuts_are_refused)
+{
+    static const char *const low = "keeps above 0";
+    static const char *const high = "a Min or a Clip keeps below another";
+    static const struct {
+        const char *nodes[2][2];
+        const char *why;
+    } cases[] = {
+        {{{"Clip", "n one"}}, low},
+        {{{"Clip", "n two"}, {"Sub", "a one"}}, low},
+        {{{"Clip", "n zero"}, {"Add", "a one"}}, low},
+        {{{"Clip", "n one"}, {"Sub", "a two"}}, "Sub (node \"m\""},
+        {{{"Clip", "n below"}}, "Clip (node \"a\""},
+        {{{"Clip", "n zero steps"}}, high},
+        {{{"Min", "n last"}, {"Sub", "a one"}}, high},
+        {{{"Min", "n last"}, {"Add", "a one"}}, high},
+        {{{"Min", "n zero"}, {"Sub", "a one"}}, high},
+        {{{"Sub", "rows one"}, {"Min", "n a"}}, high},
+        {{{"Min", "n last"}, {"Min", "a last"}}, "Min (node \"m\""},
+        {{{"Sub", "n one"}, {"Min", "a n"}}, "Min (node \"m\""},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const bool has_two = cases[i].nodes[1][0] != NULL;
+        begin_cuts();
+        node(cases[i].nodes[0][0], cases[i].nodes[0][1], "a");
+        if (has_two) {
+            node(cases[i].nodes[1][0], cases[i].nodes[1][1], "m");
+        }
+        take(has_two ? "m" : "a", "z");
+        expect_refused(&builder, BASE_UNIMPLEMENTED, cases[i].why);
+    }
+}
+END_TEST
+
 /* Nobody computes such integers. */
 START_TEST(test_an_index_is_nothing_else)
 {
@@ -195,6 +284,8 @@ int main(void)
     TCase *tests = tcase_create("index");
     tcase_add_test(tests, test_a_step_that_an_input_says);
     tcase_add_test(tests, test_other_arithmetic_is_refused);
+    tcase_add_test(tests, test_steps_that_are_cut);
+    tcase_add_test(tests, test_other_cuts_are_refused);
     tcase_add_test(tests, test_an_index_is_nothing_else);
     tcase_add_test(tests, test_one_input_says_one_step);
     tcase_add_test(tests, test_pairs_are_of_rows_and_their_steps);

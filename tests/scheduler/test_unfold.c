@@ -360,7 +360,7 @@ static void reader_model(void)
 START_TEST(test_an_input_says_which_step)
 {
     static const int64_t said[] = {2, -7, 0, 9};
-    for (uint32_t i = 0; i < 4; i++) {
+    for (uint32_t i = 0; i < 8; i++) {
         model.n_stages = model.n_outputs = 0;
         struct cell_stage *stage = stage_add(chain, CELL_STAGE_CHAIN);
         stage->inputs[0] = source(CELL_SOURCE_INPUT, 0, 0);
@@ -371,15 +371,17 @@ START_TEST(test_an_input_says_which_step)
         once->inputs[0].offset = 1;
         once->inputs[0].by = 2; // input 1
         once->inputs[0].is_clipped = true;
+        once->inputs[0].is_cut = i >= 4;
         output_add(CELL_SOURCE_LAST, 1, 0);
         model.inputs[1].dtype = CELL_I64;
         model.n_inputs = 2;
         sequences.n_rows = 1;
         lengths[FIRST][0] = 5;
-        memcpy(in[1].data, &said[i], sizeof(said[i]));
+        memcpy(in[1].data, &said[i % 4], sizeof(said[0]));
         const struct sched_graph *graph = unfold();
         const struct cell_ref *ref = &graph->nodes[1].wiring.inputs[0];
-        const int64_t step = said[i] + 1 < 0 ? 0 : said[i] + 1;
+        int64_t step = said[i % 4] + 1 < 0 ? 0 : said[i % 4] + 1;
+        step = i >= 4 && step >= 5 ? 4 : step;
         if (step >= 5) { // nobody asks for it who has been checked
             ck_assert_int_eq(ref->kind, CELL_REF_ZERO);
             continue;

@@ -762,21 +762,28 @@ START_TEST(test_numbers_of_steps_are_of_steps_that_are_there)
 {
     static const struct {
         int32_t add;
-        bool is_clipped;
+        bool is_clipped, is_cut;
         int64_t said;
         const char *message;
     } cases[] = {
-        {-1, false, STEPS, NULL},
-        {-1, false, 1, NULL},
-        {-1, false, 0, "input 'tokens': 0 of row 1, expected 1..5"},
-        {-1, false, STEPS + 1, "input 'tokens': 6 of row 1, expected 1..5"},
-        {-1, true, 0, NULL},
-        {-1, true, -3, NULL},
-        {-1, true, STEPS + 1, "input 'tokens': 6 of row 1, expected at most 5"},
-        {0, false, STEPS, "input 'tokens': 5 of row 1, expected 0..4"},
-        {2, false, -2, NULL},
-        {2, false, INT64_MAX, "input 'tokens': 9223372036854775807 of row 1, expected -2..2"},
-        {2, false, INT64_MIN, "input 'tokens': -9223372036854775808 of row 1, expected -2..2"},
+        {-1, false, false, STEPS, NULL},
+        {-1, false, false, 1, NULL},
+        {-1, false, false, 0, "input 'tokens': 0 of row 1, expected 1..5"},
+        {-1, false, false, STEPS + 1, "input 'tokens': 6 of row 1, expected 1..5"},
+        {-1, true, false, 0, NULL},
+        {-1, true, false, -3, NULL},
+        {-1, true, false, STEPS + 1, "input 'tokens': 6 of row 1, expected at most 5"},
+        {0, false, false, STEPS, "input 'tokens': 5 of row 1, expected 0..4"},
+        {2, false, false, -2, NULL},
+        {2, false, false, INT64_MAX,
+         "input 'tokens': 9223372036854775807 of row 1, expected -2..2"},
+        {2, false, false, INT64_MIN,
+         "input 'tokens': -9223372036854775808 of row 1, expected -2..2"},
+        {-1, false, true, STEPS + 3, NULL},
+        {-1, true, true, INT32_MAX, NULL},
+        {-1, false, true, 0, "input 'tokens': 0 of row 1, expected 1..2147483647"},
+        {-1, true, true, INT64_MAX,
+         "input 'tokens': 9223372036854775807 of row 1, expected at most 2147483647"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct cell_tensor *tensor = &tokens->inputs[0];
@@ -784,6 +791,7 @@ START_TEST(test_numbers_of_steps_are_of_steps_that_are_there)
         tensor->is_step = true;
         tensor->step_add = cases[i].add;
         tensor->step_is_clipped = cases[i].is_clipped;
+        tensor->step_is_cut = cases[i].is_cut;
         ask_init(&ask, tokens, ROWS, STEPS, &numbers, ASK_PLAIN);
         set_token(0, 1); // of row 0
         set_token(STEPS, cases[i].said);

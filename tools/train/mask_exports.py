@@ -109,6 +109,15 @@ class Indexed(Masked):
         return self.head(self.rnn(x)[0][torch.arange(x.size(0)), lengths - 1])
 
 
+class Clamped(Indexed):
+    """the same, of lengths that are cut first: of a row of 0 steps the first one, of one that says more than there
+    are the last one"""
+
+    def forward(self, x, lengths):
+        last = torch.minimum(lengths.clamp(min=1) - 1, torch.full_like(lengths, x.size(1) - 1))
+        return self.head(self.rnn(x)[0][torch.arange(x.size(0)), last])
+
+
 class Gathered(Masked):
     """the same by gather(), of both directions; a length of 0 takes the first step"""
 
@@ -311,6 +320,7 @@ class PackedIndexed(Packed):
 
 MODULES = {
     "mask_attended": Attended,
+    "mask_clamped": Clamped,
     "mask_counted": Counted,
     "mask_counted_gathered": CountedGathered,
     "mask_filled": Filled,
@@ -356,6 +366,8 @@ def make_inputs(module, batch, time, generator):
         return x, there, torch.randint(0, 256, (batch, time), generator=generator).to(torch.uint8)
     if "mask" in module.inputs:
         return x, there.long()
+    if isinstance(module, Clamped):
+        return x, 2 * lengths - 2
     return x, time - lengths if "starts" in module.inputs else lengths
 
 
