@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-enum kind { SUM, MEAN, MAX, MIN };
+enum kind { SUM, MEAN, MAX, MIN, PRODUCT };
 
 /* What is reduced: the elements, their absolute values, or their squares. */
 enum measure { PLAIN, ABSOLUTE, SQUARES };
@@ -27,8 +27,8 @@ static const struct reduction {
     {"GlobalAveragePool", MEAN, 0, PLAIN, false}, {"GlobalMaxPool", MAX, 0, PLAIN, false},
     {"ReduceL1", SUM, 18, ABSOLUTE, false},       {"ReduceL2", SUM, 18, SQUARES, true},
     {"ReduceMax", MAX, 18, PLAIN, false},         {"ReduceMean", MEAN, 18, PLAIN, false},
-    {"ReduceMin", MIN, 18, PLAIN, false},         {"ReduceSum", SUM, 13, PLAIN, false},
-    {"ReduceSumSquare", SUM, 18, SQUARES, false},
+    {"ReduceMin", MIN, 18, PLAIN, false},         {"ReduceProd", PRODUCT, 18, PLAIN, false},
+    {"ReduceSum", SUM, 13, PLAIN, false},         {"ReduceSumSquare", SUM, 18, SQUARES, false},
 };
 
 static const struct reduction *reduction_of(const struct cell__node *node)
@@ -378,9 +378,10 @@ static enum base_status reduce_part(struct cell__import *im, enum kind kind,
                                     const uint32_t sizes[3], uint32_t *row)
 {
     const uint32_t dims[3] = {1, sizes[0], sizes[1]};
-    const enum cell_op_kind op = kind == MAX   ? CELL_OP_MAX
-                                 : kind == MIN ? CELL_OP_MIN
-                                               : CELL_OP_ADD;
+    const enum cell_op_kind op = kind == MAX       ? CELL_OP_MAX
+                                 : kind == MIN     ? CELL_OP_MIN
+                                 : kind == PRODUCT ? CELL_OP_MUL
+                                                   : CELL_OP_ADD;
     uint32_t number = CELL__NONE;
     if (sizes[2] == 1 && (kind == MEAN || (kind == SUM && sizes[1] >= SUMMED_MIN))) {
         const struct cell_op groups = {.kind = kind == SUM ? CELL_OP_SUM : CELL_OP_MEAN,
@@ -409,6 +410,9 @@ static enum base_status reduce_times(struct cell__import *im, enum kind kind, ui
                                      uint32_t width, uint32_t *row)
 {
     const uint32_t own = im->rows[*row].times;
+    if (kind == PRODUCT) {
+        return cell__refuse(im, "the product of the steps of a sequence");
+    }
     if (cell__row_is_zero(im, *row)) {
         return BASE_OK; // Keras begins a ConvLSTM so
     }
@@ -472,8 +476,8 @@ static enum base_status reduce_axes(struct cell__import *im, enum kind kind,
     }
     BASE_TRY(cell__shape_width(im, &taken, &width));
     const uint32_t times = cell__shape_times(im, &taken);
-    const bool is_largest = kind == MAX || kind == MIN; // which a whole row has no op for
-    if (width != 1 && (width != im->rows[*row].value.width || is_largest)) {
+    const bool has_op = kind == SUM || kind == MEAN; // of a whole row
+    if (width != 1 && (width != im->rows[*row].value.width || !has_op)) {
         uint32_t sizes[3];
         BASE_TRY(find_part(im, shape, mask, sizes));
         BASE_TRY(reduce_part(im, kind, sizes, row));

@@ -179,7 +179,7 @@ enum base_status cell__lower_constant_of_shape(struct cell__import *im, struct c
 
 /* ---- ReduceProd --------------------------------------------------------------------------- */
 
-/* Of the numbers of a shape. */
+/* Of the numbers of a shape; of rows it is a reduction (op_reduce.c). */
 enum base_status cell__infer_product(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *in = cell__input(im, node, 0);
@@ -189,6 +189,9 @@ enum base_status cell__infer_product(struct cell__import *im, struct cell__node 
     struct cell__tensor out = {.dtype = in->dtype};
     void *data = NULL;
     struct cell__sym *syms = NULL;
+    if (in->kind == CELL__ROWS) {
+        return cell__infer_reduce(im, node);
+    }
     BASE_TRY(cell__ints_or_attr(im, node, 1, 18, "axes", &axes));
     BASE_TRY(cell__attr_int(im, node, "keepdims", 1, &keeps));
     if (in->kind != CELL__CONST || in->tensor.rank != 1 ||

@@ -83,7 +83,7 @@ static double at(const double *x, size_t t, size_t b, size_t i)
 
 /* ---- Over the steps ----------------------------------------------------------------------- */
 
-enum over { SUM, MEAN, MAX, MIN };
+enum over { SUM, MEAN, MAX, MIN, PRODUCT };
 
 static const struct {
     const char *name;
@@ -92,7 +92,8 @@ static const struct {
 } reductions[] = {{"ReduceSum", SUM, 13},
                   {"ReduceMean", MEAN, 18},
                   {"ReduceMax", MAX, 18},
-                  {"ReduceMin", MIN, 18}};
+                  {"ReduceMin", MIN, 18},
+                  {"ReduceProd", PRODUCT, 18}}; // over features alone
 
 static enum over wanted_over;
 static bool wants_sum; /* of squares, in place of their mean */
@@ -210,19 +211,22 @@ static void expect_over_bins(const double *x, const struct replay_tensor *out)
     ck_assert_uint_eq(out->count, (size_t)TIME * BATCH * IN);
     for (size_t i = 0; i < out->count; i++) {
         double sum = 0;
+        double product = 1;
         double high = -(double)INFINITY;
         double low = (double)INFINITY;
         for (size_t k = 0; k < n_bins; k++) {
             const double of = x[i] + (double)bins[k * IN + i % IN];
             sum += of;
+            product *= of;
             high = fmax(high, of);
             low = fmin(low, of);
         }
         const double want = wanted_over == SUM    ? sum
                             : wanted_over == MEAN ? sum / (double)n_bins
                             : wanted_over == MAX  ? high
-                                                  : low;
-        util_assert_close(out->data[i], want, 1e-6, 1e-6);
+                            : wanted_over == MIN  ? low
+                                                  : product;
+        util_assert_close(out->data[i], want, 1e-6, wanted_over == PRODUCT ? 1e-4 : 1e-6);
     }
 }
 
@@ -239,6 +243,9 @@ START_TEST(test_reductions_over_a_part_of_the_features)
     wanted_over = reductions[_i].over;
     for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
         n_bins = counts[c];
+        if (wanted_over == PRODUCT && n_bins > 80) {
+            continue; // what floats cannot hold
+        }
         const int64_t dims[] = {(int64_t)n_bins, IN};
         const int64_t shape[] = {0, 0, 1, IN};
         begin(17);
@@ -869,6 +876,13 @@ START_TEST(test_reductions_over_anything_else_are_refused)
     expect_refused(&builder, BASE_UNIMPLEMENTED,
                    "ReduceMean (node \"out\", opset 14): over the batch axis");
     begin(14);
+    reduce("ReduceProd", 1, &batch, false);
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "over the batch axis");
+    begin(18);
+    reduce("ReduceProd", 1, &time, true);
+    expect_refused(&builder, BASE_UNIMPLEMENTED,
+                   "ReduceProd (node \"out\", opset 18): the product of the steps of a sequence");
+    begin(14);
     reduce("ReduceMax", 1, &features, false);
     expect_accepted(&builder); // what it computes: picture_pools in test_import_exports.c
     begin(14);
@@ -914,7 +928,7 @@ int main(void)
     tcase_add_test(steps, test_infinities_are_no_nan_in_a_sum_over_the_steps);
     tcase_add_test(steps, test_sums_and_means_over_steps_and_features);
     tcase_add_test(steps, test_sum_over_the_features_of_each_step);
-    tcase_add_loop_test(steps, test_reductions_over_a_part_of_the_features, 0, 4);
+    tcase_add_loop_test(steps, test_reductions_over_a_part_of_the_features, 0, 5);
     tcase_add_loop_test(steps, test_a_variance_over_the_steps_is_one_op, 0, 2);
     tcase_add_test(steps, test_what_is_no_variance_is_no_such_op);
     tcase_add_test(steps, test_sums_so_far);

@@ -132,6 +132,20 @@ class Missing(Plain):
         return torch.where(torch.isnan(x) ^ (x > 0.5), torch.zeros_like(x), torch.nan_to_num(x))
 
 
+class Odds(Plain):
+    """that none of several independent events happens (noisy or), of all features and of pairs of them"""
+
+    def __init__(self):
+        super().__init__(INPUT + 1)
+
+    def before(self, x):
+        return torch.cat([x, (1 - torch.sigmoid(x)).prod(-1, keepdim=True)], -1)
+
+    def behind(self, y):
+        none = 1 - torch.sigmoid(y).unsqueeze(-1) * torch.tensor([0.5, 0.25, 1.0])
+        return torch.cat([none.prod(3), none.prod(2)], -1)
+
+
 class Spectrum(Plain):
     """magnitudes of a short-time Fourier transform within the model, and bands of these"""
 
@@ -161,6 +175,7 @@ MODULES = {
     "function_hyperbolic": Hyperbolic,
     "function_magnitude": Magnitude,
     "function_missing": Missing,
+    "function_odds": Odds,
     "function_phase": Phase,
     "function_snake": Snake,
     "function_spectrum": Spectrum,
