@@ -35,6 +35,12 @@ static uint32_t mirrored(const struct cell__import *im, const struct cell__axis 
     return is_one ? cell__atom_root(im, atom->source) : CELL__NONE;
 }
 
+void cell__axis_unmirror(const struct cell__import *im, struct cell__axis *axis)
+{
+    const uint32_t source = mirrored(im, axis);
+    axis->atoms[0] = source == CELL__NONE ? axis->atoms[0] : source;
+}
+
 bool cell__axis_is_mirror(const struct cell__import *im, const struct cell__axis *axis,
                           const struct cell__axis *of)
 {

@@ -264,6 +264,10 @@ static enum base_status expand_axis(struct cell__import *im, const struct cell__
     if (size == 1) {
         return cell__sym_axis(im, target, out);
     }
+    if (target->add == 0 && target->factor == 1 && cell__axis_is_mirror(im, &target->axis, in)) {
+        *out = target->axis; // numbers of steps, by the size of scores
+        return BASE_OK;
+    }
     struct cell__sym own = cell__sym_of_axis(im, in);
     if (cell__sym_equal(im, &own, target) != 1) {
         return cell__refuse(im, "an axis of %lld elements to another size", (long long)size);
@@ -323,7 +327,7 @@ enum base_status cell__infer_expand(struct cell__import *im, struct cell__node *
     if (is_known) {
         return set_broadcast(im, node, shape.rank, dims);
     }
-    BASE_TRY(in->kind == CELL__CONST ? cell__shape_mirror(im, &shape) : BASE_OK);
+    BASE_TRY(cell__shape_mirror(im, &shape));
     cell__set_rows(im, node, 0, in->dtype, &shape);
     return BASE_OK;
 }
@@ -341,6 +345,7 @@ enum base_status cell__lower_expand(struct cell__import *im, struct cell__node *
     }
     BASE_TRY(cell__row_under(im, node, 0, &row));
     if (in->kind == CELL__ROWS) {
+        BASE_TRY(cell__row_in_pairs(im, in, out, &row));
         BASE_TRY(cell__row_spread(im, row, &in->shape, out, &row));
     }
     cell__set_row(im, node, 0, row);

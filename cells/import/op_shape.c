@@ -389,6 +389,8 @@ enum base_status cell__infer_range(struct cell__import *im, struct cell__node *n
     struct cell__shape shape = {.rank = 1};
     BASE_TRY(all_const(im, node));
     if (numbered_axis(im, node, &shape.axes[0])) {
+        // a mask's numbers by the size of the scores that it is for
+        cell__axis_unmirror(im, &shape.axes[0]);
         cell__set_rows(im, node, 0, cell__input(im, node, 1)->dtype, &shape);
         return BASE_OK;
     }

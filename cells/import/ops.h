@@ -249,6 +249,8 @@ enum base_status cell__join_steps(struct cell__import *im, struct cell__node *no
  * other's, which is *out then. */
 enum base_status cell__axis_mirror(struct cell__import *im, const struct cell__axis *axis,
                                    struct cell__axis *out);
+/* Of a mirror what it is of; others are left as they are. */
+void cell__axis_unmirror(const struct cell__import *im, struct cell__axis *axis);
 bool cell__axis_is_mirror(const struct cell__import *im, const struct cell__axis *axis,
                           const struct cell__axis *of);
 /* Where one of two axes that must be as long as each other is a mirror, and the other one that

@@ -23,6 +23,8 @@ static struct onnx_builder builder;
 static struct base_random numbers;
 static uint32_t n_names;
 static bool is_turned; /* keys along the axis before the last */
+static uint32_t
+    numbered_by; /* steps are numbered by the size of y, or of this axis of the scores */
 
 /* A condition: its value's name, and where it holds. */
 struct condition {
@@ -217,6 +219,7 @@ static void begin(bool turns)
     const int64_t dims[] = {-1, -1, WIDTH};
     const int64_t axes[] = {0, 1};
     const int64_t perm[] = {0, 2, 1};
+    int64_t integers[1];
     n_names = 0;
     is_turned = turns;
     onnx_init(&builder, 17);
@@ -229,12 +232,16 @@ static void begin(bool turns)
     onnx_node(&builder, "Shape", "y", "shape");
     onnx_node(&builder, "Gather", "shape axis1", "steps");
     onnx_set_int(&builder, onnx_node(&builder, "Concat", "steps steps", "square"), "axis", 0);
-    onnx_node(&builder, "Squeeze", "steps axis0", "step_count");
+    onnx_set_ints(&builder, onnx_node(&builder, "Transpose", "y", "yt"), "perm", 3, perm);
+    onnx_node(&builder, "MatMul", "y yt", "scores");
+    integers[0] = numbered_by > 0 ? numbered_by : 1;
+    onnx_constant(&builder, "numbered", onnx_ints(&builder, 1, 1, integers));
+    onnx_node(&builder, "Shape", numbered_by > 0 ? "scores" : "y", "sizes");
+    onnx_node(&builder, "Gather", "sizes numbered", "count");
+    onnx_node(&builder, "Squeeze", "count axis0", "step_count");
     onnx_node(&builder, "Range", "zero step_count one", "step_numbers");
     onnx_node(&builder, "Unsqueeze", "step_numbers axis0", is_turned ? "queries" : "keys");
     onnx_node(&builder, "Unsqueeze", "step_numbers axis1", is_turned ? "keys" : "queries");
-    onnx_set_ints(&builder, onnx_node(&builder, "Transpose", "y", "yt"), "perm", 3, perm);
-    onnx_node(&builder, "MatMul", "y yt", "scores");
 }
 
 /* A GRU says which axis is time; o is there. */
@@ -359,7 +366,9 @@ START_TEST(test_masks)
     bool is_masked = false;
     char scores[16];
     numbers = util_random((uint64_t)_i + 1);
+    numbered_by = (uint32_t)_i / 2 % 3;
     begin(_i % 2 == 1);
+    numbered_by = 0;
     any_condition(&condition);
     apply(&condition, scores, &is_masked);
     for (uint32_t i = 0; i < TABLE; i++) {
@@ -382,6 +391,36 @@ START_TEST(test_masks)
     }
     onnx_release(&builder);
     ck_assert(status == BASE_OK || status == BASE_UNIMPLEMENTED);
+}
+END_TEST
+
+/* Steps so far that are there, by numbers of the scores' steps and of y's. */
+START_TEST(test_masks_by_the_size_of_scores)
+{
+    bool allowed[TABLE];
+    char value[16];
+    numbers = util_random(1);
+    for (uint32_t i = 0; i < 6; i++) {
+        numbered_by = i % 3;
+        begin(i / 3 == 1);
+        numbered_by = 0;
+        onnx_node(&builder, "Squeeze", "steps axis0", "there_count");
+        onnx_node(&builder, "Range", "zero there_count one", "there_numbers");
+        onnx_node(&builder, "Unsqueeze", is_turned ? "there_numbers axis1" : "there_numbers axis0",
+                  "there");
+        onnx_node(&builder, "GreaterOrEqual", "there zero", "is_there");
+        onnx_node(&builder, "LessOrEqual", "keys queries", "is_so_far");
+        onnx_node(&builder, "And", "is_so_far is_there", "is_seen");
+        number(-1e9f, value);
+        char inputs[64];
+        (void)snprintf(inputs, sizeof(inputs), "is_seen scores %s", value);
+        onnx_node(&builder, "Where", inputs, "masked");
+        end("masked");
+        for (int32_t d = -FAR; d <= FAR; d++) {
+            allowed[d + FAR] = d <= 0;
+        }
+        run(allowed);
+    }
 }
 END_TEST
 
@@ -523,6 +562,7 @@ int main(void)
     TCase *tcase = tcase_create("masks");
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, test_masks, 0, 400);
+    tcase_add_test(tcase, test_masks_by_the_size_of_scores);
     tcase_add_test(tcase, test_masks_upon_masks);
     tcase_add_test(tcase, test_what_is_no_mask);
     tcase_add_test(tcase, test_triangles_that_are_refused);

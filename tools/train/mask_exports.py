@@ -146,6 +146,15 @@ class Own(Masked):
         return torch.softmax(scores / HIDDEN**0.5, -1) @ self.v(h)
 
 
+class OwnNumbered(Own):
+    """those of them so far, and the next one, steps being numbered by the sizes of the scores"""
+
+    def mask(self, scores, there):
+        number = torch.arange(scores.size(2))
+        ahead = number.expand(scores.size(1), scores.size(2)) - number[:, None] < 3
+        return scores.masked_fill(~(there.unsqueeze(1) & ahead & (number - number[:, None] < 2)), -1e9)
+
+
 class OwnPadded(Own):
     """the same by a mask of booleans, and of each step those before it and itself"""
 
@@ -334,6 +343,7 @@ MODULES = {
     "mask_own_added": OwnAdded,
     "mask_own_heads": OwnHeads,
     "mask_own_ids": OwnIds,
+    "mask_own_numbered": OwnNumbered,
     "mask_own_padded": OwnPadded,
     "mask_own_product": OwnProduct,
     "mask_own_truths": OwnTruths,
