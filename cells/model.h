@@ -61,9 +61,9 @@ struct cell_tensor {
     int64_t id_bounds[CELL_ID_BOUNDS_MAX]; /* 0: any value */
     bool optional;                         /* may be left out: reads as zeros */
     bool is_step; /* input of integers: each, plus step_add, not below 0 where step_is_clipped, and
-                     the last one where it would be behind that and step_is_cut, is the number of a
-                     step of `sequence`, which there must be */
-    bool step_is_clipped, step_is_cut;
+                     the last one where it would be behind that and step_is_ended, is the number of
+                     a step of `sequence`, which there must be */
+    bool step_is_clipped, step_is_ended;
     int32_t step_add;
     bool is_lengths; /* input [batch]: each row's steps of its sequence (sequence_lens), which may
                         be fewer than the axis has; outputs past them are zeros */
@@ -119,7 +119,7 @@ struct cell_source {
     uint32_t by;      /* a window of a stage of kind ONCE: 0, or its step is what model input by - 1
                          says, plus offset, */
     bool is_clipped;  /* and not below 0, */
-    bool is_cut;      /* and not behind the last step */
+    bool is_ended;    /* and not behind the last step */
     bool is_from_end; /* offset counts from behind the last step of what is read: below 0 */
     bool or_start;    /* an INPUT that is left out: decoder.start */
 };

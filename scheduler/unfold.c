@@ -219,7 +219,7 @@ static bool told_step(struct sched__unfolding *u, const struct cell_source *sour
     const bool is_small = said >= -(int64_t)INT32_MAX && said <= INT32_MAX;
     *out = is_small ? said + source->offset : -1;
     *out = source->is_clipped && is_small && *out < 0 ? 0 : *out;
-    *out = source->is_cut && *out >= steps ? steps - 1 : *out;
+    *out = source->is_ended && *out >= steps ? steps - 1 : *out;
     return *out >= 0 && *out < steps;
 }
 

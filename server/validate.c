@@ -260,7 +260,7 @@ static enum base_status check_told_step(const struct sched_sequences *sequences,
     const int64_t said = cell_integer_at(tensor->dtype, given->data + r * given->batch_bytes);
     const int64_t least = tensor->step_is_clipped ? INT32_MIN : -(int64_t)tensor->step_add;
     const int64_t last = (int64_t)sequences->steps[tensor->sequence][r] - 1 - tensor->step_add;
-    const int64_t most = tensor->step_is_cut ? INT32_MAX : last;
+    const int64_t most = tensor->step_is_ended ? INT32_MAX : last;
     char from[32] = "at most ";
     if (said >= least && said <= most) {
         return BASE_OK;

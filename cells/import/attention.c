@@ -16,11 +16,6 @@ struct attention {
     const char *q, *k, *v;   /* [batch, heads, steps, width] */
 };
 
-static bool has(const struct cell__writer *w, size_t i)
-{
-    return i < w->proto->n_input && w->proto->input[i][0] != '\0';
-}
-
 /* The size of an axis of an operand, which has `rank` axes. */
 static enum base_status read_size(struct cell__writer *w, size_t i, uint32_t rank, uint32_t axis,
                                   int64_t *out)
@@ -105,7 +100,7 @@ static enum base_status read_attention(struct cell__writer *w, struct attention 
     float cap = 0.0f;
     uint32_t rank = 0;
     for (size_t i = IN_PAST; i < w->proto->n_input; i++) {
-        if (has(w, i)) {
+        if (cell__writer_has(w, i)) {
             return cell__unwritten(w, "with keys and values of before, or their number");
         }
     }
@@ -206,7 +201,7 @@ enum base_status cell__write_attention(struct cell__writer *w)
     BASE_TRY(read_attention(w, &a));
     BASE_TRY(write_scores(w, &a, &x));
     BASE_TRY(is_causal != 0 ? write_causal(w, &a, &x) : BASE_OK);
-    BASE_TRY(has(w, IN_MASK) ? write_mask(w, &x) : BASE_OK);
+    BASE_TRY(cell__writer_has(w, IN_MASK) ? write_mask(w, &x) : BASE_OK);
     BASE_TRY(cell__build_node(w->builder, "Softmax", (const char *[]){x, NULL}, 1, &weights));
     BASE_TRY(cell__build_set_int(w->builder, weights, "axis", -1));
     BASE_TRY(cell__write(w, "MatMul", (const char *[]){weights->output[0], a.v, NULL}, &w->out));

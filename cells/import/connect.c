@@ -114,7 +114,7 @@ static bool is_same_source(struct cell_source a, struct cell_source b)
     return a.kind == b.kind && a.stage == b.stage && a.index == b.index && a.piece == b.piece &&
            a.offset == b.offset && a.count == b.count && a.stride == b.stride &&
            a.parts == b.parts && a.by == b.by && a.is_clipped == b.is_clipped &&
-           a.is_cut == b.is_cut && a.is_from_end == b.is_from_end;
+           a.is_ended == b.is_ended && a.is_from_end == b.is_from_end;
 }
 
 static bool is_same_join(const struct cell_join *a, const struct cell_join *b)
@@ -180,7 +180,7 @@ enum base_status cell__source_of(struct cell__plans *plans, uint32_t r, struct c
     out->parts = row->parts;
     out->by = row->by;
     out->is_clipped = row->is_clipped;
-    out->is_cut = row->is_ended;
+    out->is_ended = row->is_ended;
     out->is_from_end = row->is_from_end;
     plans->reach = max_u32(plans->reach, row->behind);
     plans->reach =

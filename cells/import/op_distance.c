@@ -352,23 +352,44 @@ static bool is_end(const struct cell__import *im, const struct cell__node *node,
              cell__axis_is_mirror(im, &bounds[1].axis, steps)));
 }
 
+/* What a Reshape turns once it has been padded in front: floats, by its number of value; or NONE.
+ */
+static uint32_t padded_value(const struct cell__import *im, const struct cell__node *turned)
+{
+    const struct cell__node *padded = turned == NULL ? NULL : maker_of(im, turned);
+    uint32_t of = 0;
+    if (padded == NULL || !is_padded(im, padded, &of)) {
+        return CELL__NONE;
+    }
+    const struct cell__value *x = &im->values[padded->inputs[of]];
+    const bool is = x->kind == CELL__ROWS && x->shape.rank >= 2 && x->dtype == CELL__F32;
+    return is ? padded->inputs[of] : CELL__NONE;
+}
+
+/* Whether a Slice leaves all but the first of the last axis but one. */
+static bool is_but_first(const struct cell__import *im, const struct cell__node *node,
+                         uint32_t rank)
+{
+    struct cell__sym bounds[2];
+    uint32_t axis = 0;
+    return read_slice(im, node, rank, bounds, &axis) && axis == rank - 2 &&
+           cell__sym_is_number(&bounds[0]) && bounds[0].add == 1 &&
+           cell__sym_is_number(&bounds[1]) && bounds[1].add >= INT32_MAX;
+}
+
 /* The value that a Slice is the end of a shift of, or NONE. */
 static uint32_t shifted_by(const struct cell__import *im, const struct cell__node *node)
 {
     const struct cell__node *again = cell__made_by(im, node, 0, "Reshape");
     const struct cell__node *but_first = cell__made_by(im, again, 0, "Slice");
     const struct cell__node *turned = cell__made_by(im, but_first, 0, "Reshape");
-    const struct cell__node *padded = turned == NULL ? NULL : maker_of(im, turned);
-    struct cell__sym bounds[2];
-    uint32_t axis = 0;
-    uint32_t of = 0;
-    if (padded == NULL || !is_padded(im, padded, &of)) {
+    const uint32_t of = padded_value(im, turned);
+    if (of == CELL__NONE) {
         return CELL__NONE;
     }
-    const struct cell__value *x = &im->values[padded->inputs[of]];
+    const struct cell__value *x = &im->values[of];
     const uint32_t rank = x->shape.rank;
-    if (x->kind != CELL__ROWS || rank < 2 || x->dtype != CELL__F32 ||
-        !cell__axis_is_distances(im, &x->shape.axes[rank - 1], &x->shape.axes[rank - 2])) {
+    if (!cell__axis_is_distances(im, &x->shape.axes[rank - 1], &x->shape.axes[rank - 2])) {
         return CELL__NONE;
     }
     const struct cell__sym steps = cell__sym_of_axis(im, &x->shape.axes[rank - 2]);
@@ -378,10 +399,8 @@ static uint32_t shifted_by(const struct cell__import *im, const struct cell__nod
     const struct cell__sym turned_shape[2] = {distances, steps};
     const bool is = is_target(im, turned, &x->shape, turned_shape) &&
                     is_target(im, again, &x->shape, shape) && is_end(im, node, &x->shape) &&
-                    read_slice(im, but_first, rank, bounds, &axis) && axis == rank - 2 &&
-                    cell__sym_is_number(&bounds[0]) && bounds[0].add == 1 &&
-                    cell__sym_is_number(&bounds[1]) && bounds[1].add >= INT32_MAX;
-    return is ? padded->inputs[of] : CELL__NONE;
+                    is_but_first(im, but_first, rank);
+    return is ? of : CELL__NONE;
 }
 
 static enum base_status infer_shift(struct cell__import *im, struct cell__node *node)
@@ -411,28 +430,21 @@ static const struct cell__operator shift = {"Slice", 1, 5, 1, " ", infer_shift, 
 static uint32_t shifted_behind(const struct cell__import *im, const struct cell__node *node)
 {
     const struct cell__node *turned = cell__made_by(im, node, 0, "Reshape");
-    const struct cell__node *padded = turned == NULL ? NULL : maker_of(im, turned);
-    struct cell__sym bounds[2];
-    uint32_t axis = 0;
-    uint32_t of = 0;
-    if (padded == NULL || !is_padded(im, padded, &of)) {
+    const uint32_t of = padded_value(im, turned);
+    if (of == CELL__NONE) {
         return CELL__NONE;
     }
-    const struct cell__value *x = &im->values[padded->inputs[of]];
+    const struct cell__value *x = &im->values[of];
     const uint32_t rank = x->shape.rank;
-    if (x->kind != CELL__ROWS || rank < 2 || x->dtype != CELL__F32 ||
-        !cell__axis_is_behind(im, &x->shape.axes[rank - 1], &x->shape.axes[rank - 2])) {
+    if (!cell__axis_is_behind(im, &x->shape.axes[rank - 1], &x->shape.axes[rank - 2])) {
         return CELL__NONE;
     }
     const struct cell__sym steps = cell__sym_of_axis(im, &x->shape.axes[rank - 2]);
     struct cell__sym more = steps;
     more.add++;
     const struct cell__sym turned_shape[2] = {more, steps};
-    const bool is = is_target(im, turned, &x->shape, turned_shape) &&
-                    read_slice(im, node, rank, bounds, &axis) && axis == rank - 2 &&
-                    cell__sym_is_number(&bounds[0]) && bounds[0].add == 1 &&
-                    cell__sym_is_number(&bounds[1]) && bounds[1].add >= INT32_MAX;
-    return is ? padded->inputs[of] : CELL__NONE;
+    const bool is = is_target(im, turned, &x->shape, turned_shape) && is_but_first(im, node, rank);
+    return is ? of : CELL__NONE;
 }
 
 /* A Reshape behind it to the shape that it has. */

@@ -22,11 +22,6 @@ struct stft {
     const float *window; /* [length]; NULL: ones */
 };
 
-static bool has(const struct cell__writer *w, size_t i)
-{
-    return i < w->proto->n_input && w->proto->input[i][0] != '\0';
-}
-
 /* A constant of one integer. */
 static enum base_status read_number(struct cell__writer *w, size_t i, int64_t *out)
 {
@@ -68,8 +63,8 @@ static enum base_status read_stft(struct cell__writer *w, struct stft *stft)
         return cell__unwritten(w, "of anything but a real signal [batch, samples, 1] of floats");
     }
     BASE_TRY(read_number(w, IN_STEP, &stft->step));
-    BASE_TRY(has(w, IN_LENGTH) ? read_number(w, IN_LENGTH, &stft->length) : BASE_OK);
-    BASE_TRY(has(w, IN_WINDOW) ? read_window(w, stft) : BASE_OK);
+    BASE_TRY(cell__writer_has(w, IN_LENGTH) ? read_number(w, IN_LENGTH, &stft->length) : BASE_OK);
+    BASE_TRY(cell__writer_has(w, IN_WINDOW) ? read_window(w, stft) : BASE_OK);
     if (stft->length < 1 || stft->length > LENGTH_MAX || stft->step < 1) {
         return cell__unwritten(w, "with frames of less than 1 or more than 2048 samples");
     }

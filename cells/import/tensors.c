@@ -585,9 +585,9 @@ static enum base_status set_steps(struct cell__import *im, struct cell_model *mo
             continue; // within each row's length: op_index.c
         }
         if (input->is_lengths ||
-            (input->is_step &&
-             (input->sequence != sequence || input->step_add != row->offset ||
-              input->step_is_clipped != row->is_clipped || input->step_is_cut != row->is_ended))) {
+            (input->is_step && (input->sequence != sequence || input->step_add != row->offset ||
+                                input->step_is_clipped != row->is_clipped ||
+                                input->step_is_ended != row->is_ended))) {
             return cell__refuse(im, "input \"%s\" tells steps in more than one way",
                                 cell__quote(text, input->name));
         }
@@ -595,7 +595,7 @@ static enum base_status set_steps(struct cell__import *im, struct cell_model *mo
         input->sequence = sequence;
         input->step_add = row->offset;
         input->step_is_clipped = row->is_clipped;
-        input->step_is_cut = row->is_ended;
+        input->step_is_ended = row->is_ended;
     }
     return BASE_OK;
 }

@@ -86,6 +86,11 @@ bool cell__writer_is(struct cell__writer *w, const char *name, const char *text)
            memcmp(attribute->s.data, text, attribute->s.len) == 0;
 }
 
+bool cell__writer_has(const struct cell__writer *w, size_t i)
+{
+    return i < w->proto->n_input && w->proto->input[i][0] != '\0';
+}
+
 enum base_status cell__writer_value(struct cell__writer *w, const char *name,
                                     const struct cell__value **out)
 {

@@ -33,6 +33,9 @@ bool cell__writer_is(struct cell__writer *w, const char *name, const char *text)
 /* Of a reduction: its axes, of which there are some, and whether they stay. */
 enum base_status cell__writer_axes(struct cell__writer *w, struct cell__list *axes, bool *keeps);
 
+/* Whether an operand is given. */
+bool cell__writer_has(const struct cell__writer *w, size_t i);
+
 /* Of an operand that is computed: its value, and its rank. */
 enum base_status cell__writer_value(struct cell__writer *w, const char *name,
                                     const struct cell__value **out);

@@ -307,7 +307,7 @@ static void set_window(const struct replay *replay, const struct cell_stage *sta
         const struct cell_tensor *shape = &replay->model->inputs[source->by - 1];
         first = (int64_t)tensor->data[row_offset(shape, tensor->dims, b, 0)] + source->offset;
         first = source->is_clipped && first < 0 ? 0 : first;
-        first = source->is_cut && first >= steps ? steps - 1 : first;
+        first = source->is_ended && first >= steps ? steps - 1 : first;
         ck_assert(first >= 0 && first < steps);
     }
     const struct cell_history *history =

@@ -165,7 +165,7 @@ START_TEST(test_steps_that_are_cut)
         ck_assert(said->is_step);
         ck_assert_int_eq(said->step_add, cases[i].add);
         ck_assert_int_eq(said->step_is_clipped, cases[i].is_clipped);
-        ck_assert_int_eq(said->step_is_cut, cases[i].is_cut);
+        ck_assert_int_eq(said->step_is_ended, cases[i].is_cut);
         ck_assert_uint_eq(built.model->sequences[said->sequence].steps_max, cases[i].steps_max);
         free_built(&builder, &built);
     }

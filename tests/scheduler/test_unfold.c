@@ -371,7 +371,7 @@ START_TEST(test_an_input_says_which_step)
         once->inputs[0].offset = 1;
         once->inputs[0].by = 2; // input 1
         once->inputs[0].is_clipped = true;
-        once->inputs[0].is_cut = i >= 4;
+        once->inputs[0].is_ended = i >= 4;
         output_add(CELL_SOURCE_LAST, 1, 0);
         model.inputs[1].dtype = CELL_I64;
         model.n_inputs = 2;

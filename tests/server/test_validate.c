@@ -791,7 +791,7 @@ START_TEST(test_numbers_of_steps_are_of_steps_that_are_there)
         tensor->is_step = true;
         tensor->step_add = cases[i].add;
         tensor->step_is_clipped = cases[i].is_clipped;
-        tensor->step_is_cut = cases[i].is_cut;
+        tensor->step_is_ended = cases[i].is_cut;
         ask_init(&ask, tokens, ROWS, STEPS, &numbers, ASK_PLAIN);
         set_token(0, 1); // of row 0
         set_token(STEPS, cases[i].said);
