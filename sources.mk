@@ -303,6 +303,7 @@ SERVER_SRCS = \
   server/engine_change.c \
   server/engine_models.c \
   server/explain.c \
+  server/forms.c \
   server/grpc/batches.c \
   server/grpc/call.c \
   server/grpc/catalog.c \
@@ -599,6 +600,7 @@ CELLS_SUITES = \
   tests/cells/test_def.c \
   tests/cells/test_device.c \
   tests/cells/test_end.c \
+  tests/cells/test_f16.c \
   tests/cells/test_follow.c \
   tests/cells/test_hasty_ring.c \
   tests/cells/test_import.c \
@@ -611,6 +613,7 @@ CELLS_SUITES = \
   tests/cells/test_import_down.c \
   tests/cells/test_import_exports.c \
   tests/cells/test_import_external.c \
+  tests/cells/test_import_halves.c \
   tests/cells/test_import_hostile.c \
   tests/cells/test_import_ids.c \
   tests/cells/test_import_idioms.c \
@@ -750,6 +753,7 @@ SERVER_SUITES = \
   tests/server/test_engine.c \
   tests/server/test_engine_change.c \
   tests/server/test_explain.c \
+  tests/server/test_forms.c \
   tests/server/test_g2p.c \
   tests/server/test_graph_model.c \
   tests/server/test_graph_refusals.c \
@@ -1037,6 +1041,7 @@ BESIDE_TESTS = \
   tests/docs/test_video.sh \
   tests/cells/test_tree.c \
   tests/cells/test_end.c \
+  tests/cells/test_f16.c \
   tests/cells/test_follow.c \
   tests/docs/test_safetensors.sh \
   tests/cuda/test_device_bits.c \

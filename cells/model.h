@@ -28,8 +28,16 @@
 #define CELL_JOIN_PARTS_MAX 16u
 #define CELL_WINDOW_MAX     4096u /* steps from the first to the last that a step reads; a stride */
 
-/* What comes as one byte an element, of which cells see floats: false and true as 0 and 1. */
-enum cell_byte { CELL_BYTE_NONE, CELL_BYTE_BOOL, CELL_BYTE_U8, CELL_BYTE_I8 };
+/* How elements come and go of which cells see floats: one byte each, false and true as 0 and 1; or
+ * two, halves of IEEE 754 (f16.h) and brain floats (bf16.h). OWN: as cells see them. */
+enum cell_form {
+    CELL_FORM_OWN,
+    CELL_FORM_BOOL,
+    CELL_FORM_U8,
+    CELL_FORM_I8,
+    CELL_FORM_F16,
+    CELL_FORM_BF16,
+};
 
 /* A dimension that each request chooses. */
 #define CELL_DIM_ANY (-1)
@@ -42,8 +50,8 @@ enum cell_byte { CELL_BYTE_NONE, CELL_BYTE_BOOL, CELL_BYTE_U8, CELL_BYTE_I8 };
 struct cell_tensor {
     char name[CELL_NAME_BYTES];
     enum cell_dtype dtype;
-    enum cell_byte
-        byte; /* of an input: whoever unfolds a request of the model makes floats of it */
+    enum cell_form form; /* whoever unfolds a request of the model makes floats of an input, and of
+                            an output's floats what goes out */
     uint32_t rank;
     int64_t dims[CELL_RANK_MAX]; /* CELL_DIM_ANY on the batch and time axes */
     int32_t batch_axis;          /* -1: none, every request is one row */

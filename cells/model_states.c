@@ -12,7 +12,7 @@
 
 static bool is_alike(const struct cell_tensor *input, const struct cell_tensor *output)
 {
-    bool is_alike = input->dtype == output->dtype && input->byte == CELL_BYTE_NONE &&
+    bool is_alike = input->dtype == output->dtype && input->form == output->form &&
                     input->rank == output->rank && input->batch_axis == output->batch_axis;
     for (uint32_t k = 0; is_alike && k < input->rank; k++) {
         is_alike = input->dims[k] == output->dims[k];

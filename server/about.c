@@ -20,16 +20,17 @@ const char *const *srv_about_extensions(bool has_control, uint32_t *count)
 }
 
 static const struct srv_datatype datatypes[] = {
-    {"FP32", CELL_F32, CELL_BYTE_NONE, 4},  {"INT64", CELL_I64, CELL_BYTE_NONE, 8},
-    {"INT32", CELL_I32, CELL_BYTE_NONE, 4}, {"BOOL", CELL_F32, CELL_BYTE_BOOL, 1},
-    {"UINT8", CELL_F32, CELL_BYTE_U8, 1},   {"INT8", CELL_F32, CELL_BYTE_I8, 1},
+    {"FP32", CELL_F32, CELL_FORM_OWN, 4},  {"INT64", CELL_I64, CELL_FORM_OWN, 8},
+    {"INT32", CELL_I32, CELL_FORM_OWN, 4}, {"BOOL", CELL_F32, CELL_FORM_BOOL, 1},
+    {"UINT8", CELL_F32, CELL_FORM_U8, 1},  {"INT8", CELL_F32, CELL_FORM_I8, 1},
+    {"FP16", CELL_F32, CELL_FORM_F16, 2},  {"BF16", CELL_F32, CELL_FORM_BF16, 2},
 };
 enum { DATATYPES = sizeof datatypes / sizeof datatypes[0] };
 
-static const struct srv_datatype *find(enum cell_dtype dtype, enum cell_byte byte)
+static const struct srv_datatype *find(enum cell_dtype dtype, enum cell_form form)
 {
     uint32_t i = 0;
-    while (i < DATATYPES && (datatypes[i].dtype != dtype || datatypes[i].byte != byte)) {
+    while (i < DATATYPES && (datatypes[i].dtype != dtype || datatypes[i].form != form)) {
         i++;
     }
     base_assert(i < DATATYPES);
@@ -48,12 +49,12 @@ const struct srv_datatype *srv_about_datatype_named(const char *name)
 
 const struct srv_datatype *srv_about_datatype_of(const struct cell_tensor *tensor)
 {
-    return find(tensor->dtype, tensor->byte);
+    return find(tensor->dtype, tensor->form);
 }
 
 const char *srv_about_datatype(enum cell_dtype dtype)
 {
-    return find(dtype, CELL_BYTE_NONE)->name;
+    return find(dtype, CELL_FORM_OWN)->name;
 }
 
 enum base_status srv_about_not_ready(const struct srv_model *model, struct base_error *error)

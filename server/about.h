@@ -28,14 +28,14 @@ const char *const *srv_about_extensions(bool has_control, uint32_t *count);
 
 /* What the elements of a request's tensor are. */
 struct srv_datatype {
-    const char *name; /* "FP32", "INT64", "INT32", "BOOL", "UINT8" or "INT8" */
+    const char *name; /* one of SRV_DATATYPES */
     enum cell_dtype dtype;
-    enum cell_byte byte; /* NONE: as cells see it */
-    uint32_t bytes;      /* of an element */
+    enum cell_form form;
+    uint32_t bytes; /* of an element */
 };
 
 /* All of them, for a message. */
-#define SRV_DATATYPES "FP32, INT64, INT32, BOOL, UINT8, INT8"
+#define SRV_DATATYPES "FP32, INT64, INT32, BOOL, UINT8, INT8, FP16, BF16"
 
 /* By its name, NULL for another; of a model's tensor; static both. */
 const struct srv_datatype *srv_about_datatype_named(const char *name);

@@ -178,6 +178,7 @@ static enum base_status finish_outputs(struct srv_flight *flight)
     sched_sequences_keep(sequences);
     if (cells->unfold == CELL_UNFOLD_CHAIN) {
         srv_tensors_turn_back(request, cells, sequences->outputs);
+        srv_tensors_narrow(request, cells);
     }
     if (cells->labels.is_on) {
         BASE_TRY(srv_labels_collapse(request, sequences, flight->job.graph,

@@ -114,10 +114,11 @@ static struct srv_tensor tensor_of(const struct cell_model *cells, uint32_t s, u
                                    size_t *offset)
 {
     const struct cell_tensor *input = &cells->inputs[cells->states[s].input];
+    const struct srv_datatype *datatype = srv_about_datatype_of(input);
     struct srv_tensor made = {.name = input->name,
-                              .datatype = srv_about_datatype_of(input)->name,
+                              .datatype = datatype->name,
                               .rank = input->rank,
-                              .bytes = cell_dtype_bytes(input->dtype)};
+                              .bytes = datatype->bytes};
     for (uint32_t k = 0; k < input->rank; k++) {
         made.shape[k] = input->batch_axis == (int32_t)k ? n_rows : input->dims[k];
         made.bytes *= (size_t)made.shape[k]; // an output of this size was laid out

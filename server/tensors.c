@@ -6,6 +6,7 @@
 #include "base/assert.h"
 #include "base/checked.h"
 #include "server/about.h"
+#include "server/forms.h"
 #include "server/turn.h"
 
 #include <inttypes.h>
@@ -275,24 +276,20 @@ static enum base_status place_input(struct srv_request *request, const struct ce
     return BASE_OK;
 }
 
-/* Floats of what came as bytes. */
+/* Floats of what came in another form. */
 static enum base_status widen(struct srv_request *request, const struct cell_tensor *want,
                               const struct srv_tensor *got, struct srv_tensor *out,
                               struct base_error *error)
 {
-    *out = *got;
-    float *floats = base_arena_array(&request->arena, got->bytes, sizeof(*floats));
+    const size_t n = got->bytes / srv_about_datatype_of(want)->bytes;
+    float *floats = base_arena_array(&request->arena, n, sizeof(*floats));
     if (floats == NULL) {
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "request memory spent");
     }
-    for (size_t i = 0; i < got->bytes; i++) {
-        const uint8_t byte = got->data[i];
-        floats[i] = want->byte == CELL_BYTE_BOOL ? (byte != 0 ? 1.0f : 0.0f)
-                    : want->byte == CELL_BYTE_I8 ? (float)(int8_t)byte
-                                                 : (float)byte;
-    }
+    srv_forms_widen(want->form, got->data, n, floats);
+    *out = *got;
     out->data = (const uint8_t *)floats;
-    out->bytes = got->bytes * sizeof(*floats);
+    out->bytes = n * sizeof(*floats);
     return BASE_OK;
 }
 
@@ -316,7 +313,7 @@ enum base_status srv_tensor_take(struct srv_request *request, const struct cell_
     BASE_TRY(check_shape(want, got, extents, error));
     BASE_TRY(check_bytes(want, got, error));
     struct srv_tensor floats;
-    if (want->byte != CELL_BYTE_NONE) {
+    if (want->form != CELL_FORM_OWN) {
         BASE_TRY(widen(request, want, got, &floats, error));
         got = &floats;
     }
@@ -458,6 +455,25 @@ void srv_tensors_turn_back(struct srv_request *request, const struct cell_model 
                 uint8_t *out; // the request's own memory; see place_output()
             } address = {.in = answer->data};
             srv_turn_from_rows(&model->outputs[o], answer->shape, outputs[o].data, address.out);
+        }
+    }
+}
+
+void srv_tensors_narrow(struct srv_request *request, const struct cell_model *model)
+{
+    for (uint32_t i = 0; i < request->n_outputs; i++) {
+        struct srv_tensor *answer = &request->outputs[i];
+        const struct cell_tensor *tensor = &model->outputs[srv_tensor_output(model, answer)];
+        if (tensor->form != CELL_FORM_OWN) {
+            union {
+                const uint8_t *in;
+                uint8_t *out; // the request's own memory; see place_output()
+            } address = {.in = answer->data};
+            const size_t n = answer->bytes / cell_dtype_bytes(tensor->dtype);
+            const struct srv_datatype *datatype = srv_about_datatype_of(tensor);
+            srv_forms_narrow(tensor->form, address.out, n);
+            answer->datatype = datatype->name;
+            answer->bytes = n * datatype->bytes;
         }
     }
 }

@@ -34,9 +34,8 @@ int64_t srv_tensor_integer(const struct cell_tensor *tensor, const uint8_t *data
 /* Of ids that are bounded, for messages: what stands before the largest. */
 const char *srv_ids_from(const struct cell_tensor *tensor);
 
-/* Makes request->outputs, zeros, of these extents; or each output of its own, extents[n_outputs].
- * outputs: by the model's number; data NULL where
- * one is not asked for. */
+/* Makes request->outputs, zeros, as cells see them, of these extents; or each output of its own,
+ * extents[n_outputs]. outputs: by the model's number; data NULL where one is not asked for. */
 enum base_status srv_tensors_place(struct srv_request *request, const struct cell_model *model,
                                    const struct srv_extents *extents, struct sched_tensor *outputs,
                                    struct base_error *error);
@@ -50,5 +49,8 @@ uint32_t srv_tensor_output(const struct cell_model *model, const struct srv_tens
 /* Of what is answered: what is turned, from the rows that cells have written. */
 void srv_tensors_turn_back(struct srv_request *request, const struct cell_model *model,
                            const struct sched_tensor *outputs);
+
+/* Of what is answered: what goes out in another form than cells have (struct cell_tensor, form). */
+void srv_tensors_narrow(struct srv_request *request, const struct cell_model *model);
 
 #endif

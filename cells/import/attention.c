@@ -106,8 +106,8 @@ static enum base_status read_attention(struct cell__writer *w, struct attention 
     }
     BASE_TRY(cell__writer_float(w, "softcap", &cap));
     BASE_TRY(cell__writer_int(w, "softmax_precision", &precision));
-    if (cap != 0.0f || (precision != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT &&
-                        precision != ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE)) {
+    if (cap != 0.0f ||
+        (!cell__is_float(precision) && precision != ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE)) {
         return cell__unwritten(w, "with softcap, or a softmax of less than floats");
     }
     BASE_TRY(cell__writer_rank(w, w->proto->input[IN_Q], &rank));

@@ -529,6 +529,8 @@ uint32_t cell__dtype_bytes(enum cell__dtype dtype);
 /* Its type and shape, such as "float32 [1, 20, 3]". Returns out. */
 const char *cell__tensor_text(char out[CELL__TEXT_BYTES], const struct cell__tensor *tensor);
 const char *cell__dtype_name(enum cell__dtype dtype);
+/* Whether ONNX's number is of floats or of halves of either kind, all of which are floats here. */
+bool cell__is_float(int64_t onnx);
 /* Ours for ONNX's number; UNIMPLEMENTED names what. */
 enum base_status cell__dtype_of(struct cell__import *im, int64_t onnx, const char *what,
                                 enum cell__dtype *out);

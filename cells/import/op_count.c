@@ -93,7 +93,7 @@ bool cell__is_count(struct cell__import *im, const struct cell__node *node)
     const bool is_size_as_float = is_const && strcmp(node->op->name, "Cast") == 0 &&
                                   cell__input(im, node, 0)->tensor.syms != NULL &&
                                   cell__attr_int(im, node, "to", 0, &to) == BASE_OK &&
-                                  to == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
+                                  cell__is_float(to);
     const bool is_signed = is_counted && sign_operand(im, node) != CELL__NONE;
     return is_size_as_float || (is_counted && moves(node)) || is_signed ||
            ((is_counted || is_const) && compares(node));

@@ -281,15 +281,24 @@ static float sum_of_weights(const struct cell__scores *s, const struct cell__ter
     return all;
 }
 
+/* Of masks that are scaled with their scores: -10000, the least that converters to halves leave,
+ * over the root of 400 units. */
+#define MASKED_SCALED (-500.0f)
+
+static bool is_masked(float number, float by)
+{
+    return number * by <= CELL__MASKED || (number <= CELL__MASKED && number * by <= MASKED_SCALED);
+}
+
 /* A number for each stretch of d: the same wherever it is no mask's, which is in one piece. */
 static enum base_status take_band(struct cell__scores *s, const struct cell__band *band, float by)
 {
     uint32_t first = 0;
     uint32_t end = band->n + 1;
-    while (first < end && !(band->value[first] * by > CELL__MASKED)) {
+    while (first < end && (isnan(band->value[first]) || is_masked(band->value[first], by))) {
         first++;
     }
-    while (end > first && !(band->value[end - 1] * by > CELL__MASKED)) {
+    while (end > first && (isnan(band->value[end - 1]) || is_masked(band->value[end - 1], by))) {
         end--;
     }
     if (end != first + 1 || isinf(band->value[first] * by)) {
@@ -377,7 +386,7 @@ static enum base_status take_masked(struct cell__scores *s, const struct cell__t
     const float by = sum_of_weights(s, sum);
     for (uint32_t i = 1; i < 3 && at->times != s->times; i++) {
         const float number = cell__row_same(s->im, select.operands[i]);
-        if (number * by <= CELL__MASKED) {
+        if (is_masked(number, by)) {
             const struct cell__condition where = {.row = select.operands[0], .is_where = i == 1};
             BASE_TRY(take_conditions(s, where, select.operands[i], sum));
             return push(s, select.operands[3 - i], sum->weights, width);

@@ -8,6 +8,8 @@
 
 #include "base/assert.h"
 #include "base/checked.h"
+#include "cells/bf16.h"
+#include "cells/f16.h"
 
 #include <float.h>
 #include <math.h>
@@ -58,6 +60,13 @@ const char *cell__tensor_text(char out[CELL__TEXT_BYTES], const struct cell__ten
     return out;
 }
 
+bool cell__is_float(int64_t onnx)
+{
+    return onnx == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT ||
+           onnx == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16 ||
+           onnx == ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16;
+}
+
 enum base_status cell__dtype_of(struct cell__import *im, int64_t onnx, const char *what,
                                 enum cell__dtype *out)
 {
@@ -65,10 +74,11 @@ enum base_status cell__dtype_of(struct cell__import *im, int64_t onnx, const cha
                                         "int16",      "int32",   "int64",  "string", "bool",
                                         "float16",    "double",  "uint32", "uint64", "complex64",
                                         "complex128", "bfloat16"};
-    switch (onnx) {
-    case ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT:
+    if (cell__is_float(onnx)) {
         *out = CELL__F32;
         return BASE_OK;
+    }
+    switch (onnx) {
     case ONNX__TENSOR_PROTO__DATA_TYPE__INT64:
         *out = CELL__I64;
         return BASE_OK;
@@ -206,8 +216,8 @@ static enum base_status const_dtype_of(struct cell__import *im, const Onnx__Tens
     }
 }
 
-/* The arena's budget counts the bytes of the file; elements of 8 bits become floats of 32. No more
- * of them count than there are bytes, however many tensors name the same ones. */
+/* The arena's budget counts the bytes of the file; elements of 8 and 16 bits become floats of 32.
+ * No more of them count than there are bytes, however many tensors name the same ones. */
 static void widen_for_floats(struct cell__import *im, size_t count)
 {
     const size_t more = (cell__dtype_bytes(CELL__F32) - 1) * im->external->factor;
@@ -220,6 +230,42 @@ static void widen_for_floats(struct cell__import *im, size_t count)
         im->arena->budget_bytes = bytes;
         im->n_quantised += count;
     }
+}
+
+static float half_at(int32_t type, const uint8_t *data, size_t i)
+{
+    uint16_t half;
+    memcpy(&half, data + i * sizeof(half), sizeof(half));
+    return type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16 ? cell_f16_widen(half)
+                                                          : cell_bf16_widen(half);
+}
+
+/* Halves of either kind, floats from the start. */
+static enum base_status read_halves(struct cell__import *im, const Onnx__TensorProto *proto,
+                                    struct cell__tensor *out)
+{
+    void *floats = NULL;
+    struct cell__sym *none = NULL;
+    const void *data = proto->raw_data.data;
+    char text[CELL__TEXT_BYTES];
+    const bool is_raw = proto->has_raw_data || cell__external_has(proto);
+    const size_t bytes = out->count * sizeof(uint16_t); // fits: floats do
+    if (cell__external_has(proto)) {
+        BASE_TRY(cell__external_find(im, proto, bytes, 1, &data));
+    } else if (is_raw ? proto->raw_data.len != bytes : proto->n_int32_data != out->count) {
+        return cell__invalid(im, "constant \"%s\" has %zu %s, its shape %zu",
+                             cell__quote(text, proto->name),
+                             is_raw ? proto->raw_data.len : proto->n_int32_data,
+                             is_raw ? "bytes of data" : "elements", is_raw ? bytes : out->count);
+    }
+    widen_for_floats(im, out->count);
+    BASE_TRY(cell__tensor_alloc(im, out, false, &floats, &none));
+    for (size_t i = 0; i < out->count; i++) {
+        const uint16_t typed = is_raw ? 0 : (uint16_t)proto->int32_data[i];
+        ((float *)floats)[i] =
+            half_at(proto->data_type, is_raw ? data : (const uint8_t *)&typed, is_raw ? i : 0);
+    }
+    return BASE_OK;
 }
 
 /* Doubles, such as the numbers of a scripted module, which a Cast makes floats of: floats from the
@@ -287,11 +333,20 @@ enum base_status cell__tensor_read(struct cell__import *im, const Onnx__TensorPr
     if (is_double) {
         return read_doubles(im, proto, out);
     }
-    if (out->dtype == CELL__U8 || out->dtype == CELL__I8) {
-        widen_for_floats(im, out->count);
+    if (cell__is_float(proto->data_type) &&
+        proto->data_type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT) {
+        return read_halves(im, proto, out);
     }
+    const bool is_quantised = out->dtype == CELL__U8 || out->dtype == CELL__I8;
     if (cell__external_has(proto)) {
-        return cell__external_find(im, proto, bytes, cell__dtype_bytes(out->dtype), &out->data);
+        BASE_TRY(cell__external_find(im, proto, bytes, cell__dtype_bytes(out->dtype), &out->data));
+        if (is_quantised) { // now that its file counts
+            widen_for_floats(im, out->count);
+        }
+        return BASE_OK;
+    }
+    if (is_quantised) {
+        widen_for_floats(im, out->count);
     }
     if (!proto->has_raw_data) {
         return read_typed(im, proto, out);

@@ -266,15 +266,21 @@ static void find_pieces(struct cell_tensor *out)
     turn(out);
 }
 
-/* Bytes become floats on their way to a cell. */
-static enum base_status describe_input_elements(struct cell__import *im, enum cell__dtype dtype,
-                                                struct cell_tensor *out)
+/* Bytes and halves become floats on their way to a cell, and floats these on their way out. info:
+ * what the file says of an input or output. */
+static enum base_status describe_elements(struct cell__import *im, const Onnx__ValueInfoProto *info,
+                                          enum cell__dtype dtype, struct cell_tensor *out)
 {
-    static const enum cell_byte bytes[] = {
-        [CELL__BOOL] = CELL_BYTE_BOOL, [CELL__U8] = CELL_BYTE_U8, [CELL__I8] = CELL_BYTE_I8};
+    static const enum cell_form bytes[] = {
+        [CELL__BOOL] = CELL_FORM_BOOL, [CELL__U8] = CELL_FORM_U8, [CELL__I8] = CELL_FORM_I8};
+    const Onnx__TypeProto__Tensor *type = stated_type(info);
+    const int32_t stated = type == NULL ? 0 : type->elem_type;
+    const enum cell_form form = stated == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16    ? CELL_FORM_F16
+                                : stated == ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16 ? CELL_FORM_BF16
+                                                                                    : bytes[dtype];
     out->dtype = CELL_F32;
-    out->byte = im->is_part ? CELL_BYTE_NONE : bytes[dtype];
-    return out->byte != CELL_BYTE_NONE ? BASE_OK : cell__row_dtype(im, dtype, &out->dtype);
+    out->form = im->is_part ? CELL_FORM_OWN : form;
+    return out->form != CELL_FORM_OWN ? BASE_OK : cell__row_dtype(im, dtype, &out->dtype);
 }
 
 static enum base_status describe(struct cell__import *im, const char *what,
@@ -333,13 +339,25 @@ static enum base_status input_row(struct cell__import *im, uint32_t input,
     return cell__row_concat(im, rows, tensor->pieces, out);
 }
 
+/* What the file says of an input, which it must have. */
+static const Onnx__ValueInfoProto *info_of(const struct cell__import *im,
+                                           const struct cell__value *value)
+{
+    const Onnx__GraphProto *graph = im->model->graph;
+    size_t i = 0;
+    while (strcmp(graph->input[i]->name, value->name) != 0) {
+        i++;
+    }
+    return graph->input[i];
+}
+
 enum base_status cell__tensors_inputs(struct cell__import *im, struct cell_model *model)
 {
     model->n_inputs = im->n_inputs;
     for (uint32_t i = 0; i < im->n_inputs; i++) {
         struct cell__value *value = &im->values[im->inputs[i]];
         struct cell_tensor *tensor = &model->inputs[i];
-        BASE_TRY(describe_input_elements(im, value->dtype, tensor));
+        BASE_TRY(describe_elements(im, info_of(im, value), value->dtype, tensor));
         BASE_TRY(describe(im, "input", value, tensor));
         BASE_TRY(input_row(im, i, tensor, &value->row));
     }
@@ -627,7 +645,7 @@ enum base_status cell__tensors_outputs(struct cell__import *im, struct cell_mode
             }
         }
         BASE_TRY(check_stated(im, graph->output[i], value));
-        BASE_TRY(cell__row_dtype(im, value->dtype, &model->outputs[i].dtype));
+        BASE_TRY(describe_elements(im, graph->output[i], value->dtype, &model->outputs[i]));
         BASE_TRY(describe(im, "output", value, &model->outputs[i]));
         struct cell__value straight = *value;
         if (value->is_turned && value->dtype != CELL__F32) {

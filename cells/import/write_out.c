@@ -399,17 +399,22 @@ static bool read_whole(struct cell__writer *w, size_t i, int64_t *out)
     return is_small && (float)*out <= number && (float)*out >= number;
 }
 
-/* The integer of which a float is the Cast, or NULL. */
+/* The integer of which a float is the Cast, by way of halves too, or NULL. */
 static const char *cast_from(struct cell__writer *w, size_t i)
 {
     uint32_t v = 0;
-    if (cell__value_named(w->im, w->proto->input[i], &v) != BASE_OK ||
-        w->im->values[v].dtype != CELL__F32 || w->im->values[v].node == CELL__NONE) {
+    if (cell__value_named(w->im, w->proto->input[i], &v) != BASE_OK) {
         return NULL;
     }
-    const struct cell__node *cast = &w->im->nodes[w->im->values[v].node];
-    const bool is_cast = cast->op != NULL && strcmp(cast->op->name, "Cast") == 0;
-    return is_cast ? w->im->values[cast->inputs[0]].name : NULL;
+    const struct cell__value *value = &w->im->values[v];
+    while (value->dtype == CELL__F32 && value->node != CELL__NONE) {
+        const struct cell__node *cast = &w->im->nodes[value->node];
+        if (cast->op == NULL || strcmp(cast->op->name, "Cast") != 0) {
+            return NULL;
+        }
+        value = &w->im->values[cast->inputs[0]];
+    }
+    return value->dtype == CELL__F32 ? NULL : value->name;
 }
 
 /* Floats up to a size that is one: the integers of these, `torch.arange(steps, dtype=torch.float)`.

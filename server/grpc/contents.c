@@ -169,6 +169,11 @@ enum base_status srv_grpc__contents_decode(struct srv_grpc_bytes contents,
                                            struct base_error *error)
 {
     struct survey survey;
+    if (type->list == SRV_GRPC__NO_LIST && elements > 0) {
+        return base_fail(error, BASE_INVALID_ARGUMENT,
+                         "input '%s': no list of contents has %s; use raw_input_contents",
+                         tensor->name, type->name);
+    }
     if (!survey_read(contents, type->list, &survey)) {
         return base_fail(error, BASE_INVALID_ARGUMENT, "input '%s': contents is malformed",
                          tensor->name);

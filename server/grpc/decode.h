@@ -54,6 +54,7 @@ struct srv_grpc__type {
 
 #define SRV_GRPC__LISTS      9u /* field numbers 1..8 */
 #define SRV_GRPC__BYTES_LIST 8u
+#define SRV_GRPC__NO_LIST    0u /* halves come raw alone */
 
 /* A copy of text in the arena with a NUL. what names the field in the message. */
 enum base_status srv_grpc__text(struct base_arena *arena, struct srv_grpc_bytes text,

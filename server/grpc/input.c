@@ -18,6 +18,8 @@ static const struct srv_grpc__type types[] = {
     {"BOOL", 1, 1},
     {"UINT8", 1, 4},
     {"INT8", 1, 2},
+    {"FP16", 2, SRV_GRPC__NO_LIST},
+    {"BF16", 2, SRV_GRPC__NO_LIST},
     {"BYTES", 0, SRV_GRPC__BYTES_LIST}, // each element has a length of its own
 };
 

@@ -97,6 +97,8 @@ static Inference__DataType config_type(const char *datatype)
            : strcmp(datatype, "BOOL") == 0  ? INFERENCE__DATA_TYPE__TYPE_BOOL
            : strcmp(datatype, "UINT8") == 0 ? INFERENCE__DATA_TYPE__TYPE_UINT8
            : strcmp(datatype, "INT8") == 0  ? INFERENCE__DATA_TYPE__TYPE_INT8
+           : strcmp(datatype, "FP16") == 0  ? INFERENCE__DATA_TYPE__TYPE_FP16
+           : strcmp(datatype, "BF16") == 0  ? INFERENCE__DATA_TYPE__TYPE_BF16
                                             : INFERENCE__DATA_TYPE__TYPE_STRING;
 }
 

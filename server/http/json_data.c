@@ -8,8 +8,11 @@
 
 #include "base/assert.h"
 #include "base/checked.h"
+#include "cells/bf16.h"
+#include "cells/f16.h"
 #include "server/http/number.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Elements printed between two looks at the buffer's room. */
@@ -50,6 +53,11 @@ static uint8_t *place_of(const struct reader *reader)
     return reader->out + reader->n * reader->datatype->bytes;
 }
 
+static bool is_half(const struct srv_datatype *datatype)
+{
+    return datatype->form == CELL_FORM_F16 || datatype->form == CELL_FORM_BF16;
+}
+
 /* Of the next element; NULL, or what is wrong with it. */
 static const char *read_float(struct reader *reader)
 {
@@ -57,6 +65,21 @@ static const char *read_float(struct reader *reader)
     const char *wrong = srv_http_read_f32(&reader->at, reader->end, &value);
     memcpy(place_of(reader), &value, sizeof value);
     return wrong;
+}
+
+/* A half of either kind; beyond the largest only what is written as an infinity would be one. */
+static const char *read_half(struct reader *reader)
+{
+    const bool is_f16 = reader->datatype->form == CELL_FORM_F16;
+    float value = 0;
+    const char *wrong = srv_http_read_f32(&reader->at, reader->end, &value);
+    const uint16_t half = is_f16 ? cell_f16_round(value) : cell_bf16_round(value);
+    const float rounded = is_f16 ? cell_f16_widen(half) : cell_bf16_widen(half);
+    memcpy(place_of(reader), &half, sizeof half);
+    return wrong != NULL ? wrong
+           : isfinite(value) != isfinite(rounded)
+               ? (is_f16 ? "is too large for FP16" : "is too large for BF16")
+               : NULL;
 }
 
 static const char *read_integer(struct reader *reader)
@@ -81,8 +104,8 @@ static bool skip_word(struct reader *reader, const char *word)
 /* Of BOOL true and false, or a number as of the others. */
 static const char *read_byte(struct reader *reader)
 {
-    const bool is_bool = reader->datatype->byte == CELL_BYTE_BOOL;
-    const bool is_signed = reader->datatype->byte == CELL_BYTE_I8;
+    const bool is_bool = reader->datatype->form == CELL_FORM_BOOL;
+    const bool is_signed = reader->datatype->form == CELL_FORM_I8;
     int64_t value = 0;
     const char *wrong = NULL;
     if (is_bool && skip_word(reader, "true")) {
@@ -110,9 +133,10 @@ static enum base_status take_element(struct reader *reader)
                          "input '%s': data has more than the %zu elements of its shape",
                          reader->tensor->name, reader->n_max);
     }
-    const char *wrong = reader->datatype->byte != CELL_BYTE_NONE ? read_byte(reader)
-                        : reader->datatype->dtype == CELL_F32    ? read_float(reader)
-                                                                 : read_integer(reader);
+    const char *wrong = is_half(reader->datatype)                 ? read_half(reader)
+                        : reader->datatype->form != CELL_FORM_OWN ? read_byte(reader)
+                        : reader->datatype->dtype == CELL_F32     ? read_float(reader)
+                                                                  : read_integer(reader);
     if (wrong != NULL) {
         return fail(reader, wrong);
     }
@@ -252,9 +276,15 @@ enum base_status srv_http_data_read(const struct srv_http_span *span,
 
 static size_t print_element(char *out, const struct srv_datatype *datatype, const uint8_t *element)
 {
-    if (datatype->byte != CELL_BYTE_NONE) {
-        const int64_t value = datatype->byte == CELL_BYTE_BOOL ? *element != 0
-                              : datatype->byte == CELL_BYTE_I8 ? (int8_t)*element
+    if (is_half(datatype)) {
+        uint16_t half;
+        memcpy(&half, element, sizeof half);
+        return srv_http_print_f32(out, datatype->form == CELL_FORM_F16 ? cell_f16_widen(half)
+                                                                       : cell_bf16_widen(half));
+    }
+    if (datatype->form != CELL_FORM_OWN) {
+        const int64_t value = datatype->form == CELL_FORM_BOOL ? *element != 0
+                              : datatype->form == CELL_FORM_I8 ? (int8_t)*element
                                                                : *element;
         return srv_http_print_i64(out, value);
     }

@@ -208,6 +208,8 @@ static const struct {
     {"transposed_", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
     {"quantised_conv-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
     {"quantised_static_signed-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
+    {"half_sensor-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
+    {"half_sines-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
     {"relative_", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
     {"rnn_tanh_", CELL_OP_RNN, CELL_RNN_TANH},
     {"rnn_relu_", CELL_OP_RNN, CELL_RNN_RELU},

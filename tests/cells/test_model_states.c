@@ -160,7 +160,7 @@ static struct replay_tensor make(const struct cell_tensor *tensor, uint32_t step
             made.data[i] = base_random_below(random, (uint32_t)tensor->id_bound);
         } else if (tensor->is_lengths || tensor->is_step) {
             made.data[i] = number_of(tensor, steps);
-        } else if (tensor->dtype != CELL_F32 || tensor->byte != CELL_BYTE_NONE) {
+        } else if (tensor->dtype != CELL_F32 || tensor->form != CELL_FORM_OWN) {
             made.data[i] = base_random_below(random, 2);
         }
     }

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Real clients against the built cellbatchd: starts it on free ports over models/ and `parts`, which is
-# langid whose texts may come in parts, runs each test here, stops it. Ends with `N passed, N failed[, N skipped]`. From the root of the tree; OUT and
+# Real clients against the built cellbatchd: starts it on free ports over models/, `parts`, which is
+# langid whose texts may come in parts, and two models of halves, runs each test here, stops it. Ends with `N passed, N failed[, N skipped]`. From the root of the tree; OUT and
 # BUILD come from make, which builds build/venv before (make clients).
 set -u
 : "${OUT:=build/release}"
@@ -86,6 +86,10 @@ add "$work/out" $?
 kill -TERM "$server"
 stopped
 
+for model in half_tagger_whole-half1.16-op14 half_brain-dynamo2.15-op20; do
+    mkdir -p "$work/models/${model%%-*}/1"
+    cp "tests/data/onnx/$model/model.onnx" "$work/models/${model%%-*}/1/"
+done
 serve "$work/models"
 "$python" tests/clients/test_tritonclient.py "127.0.0.1:$grpc_port" "127.0.0.1:$http_port" \
     >"$work/out" 2>&1

@@ -129,6 +129,32 @@ def test_infer_batch(c):
     assert together.tobytes() == numpy.stack(alone).tobytes()
 
 
+def test_halves(c):
+    """What comes and goes as halves of either kind, of which tritonclient makes and reads floats
+    where numpy has none."""
+    for model, folder, datatype in (
+        ("half_tagger_whole", "half_tagger_whole-half1.16-op14", "FP16"),
+        ("half_brain", "half_brain-dynamo2.15-op20", "BF16"),
+    ):
+        config = c.client.get_model_config(model, **c.as_json())
+        config = config.get("config", config)
+        assert config["input"][0]["data_type"] == f"TYPE_{datatype}", config
+        assert config["output"][0]["data_type"] == f"TYPE_{datatype}", config
+        with open(f"tests/data/onnx/{folder}/golden.json", encoding="utf-8") as file:
+            cases = json.load(file)["cases"]
+        for case in cases:
+            given, wanted = case["inputs"][0], case["outputs"][0]
+            kind = numpy.float16 if datatype == "FP16" else numpy.float32
+            array = numpy.array(given["data"], kind).reshape(given["shape"])
+            tensor = c.module.InferInput(given["name"], given["shape"], datatype)
+            tensor.set_data_from_numpy(array)
+            got = c.client.infer(model, [tensor]).as_numpy(wanted["name"])
+            right = numpy.array(wanted["data"], numpy.float32).reshape(wanted["shape"])
+            assert got.dtype == kind and got.shape == right.shape
+            step = 2.0**-11 if datatype == "FP16" else 2.0**-8
+            assert numpy.abs(got - right).max() <= step, numpy.abs(got - right).max()
+
+
 def test_infer_all_outputs_and_id(c):
     result = c.infer(tokens_of("Hello"), wanted=(), request_id="job-1")
     assert result.as_numpy("probabilities").shape == (1, 2)

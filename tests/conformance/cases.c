@@ -4,6 +4,8 @@
 #include "tests/conformance/cases.h"
 
 #include "base/mem.h"
+#include "cells/bf16.h"
+#include "cells/f16.h"
 #include "tests/onnx_builder.h"
 #include "tests/util.h"
 
@@ -98,8 +100,8 @@ static const struct {
     const char *dtype, *datatype;
     size_t bytes;
 } types[] = {
-    {"float32", "FP32", 4}, {"int64", "INT64", 8}, {"int32", "INT32", 4},
-    {"bool", "BOOL", 1},    {"uint8", "UINT8", 1}, {"int8", "INT8", 1},
+    {"float32", "FP32", 4}, {"int64", "INT64", 8}, {"int32", "INT32", 4},  {"bool", "BOOL", 1},
+    {"uint8", "UINT8", 1},  {"int8", "INT8", 1},   {"float16", "FP16", 2}, {"bfloat16", "BF16", 2},
 };
 enum { TYPES = sizeof(types) / sizeof(types[0]) };
 
@@ -163,9 +165,11 @@ static struct case_tensor read_json(struct conformance_cases *cases,
         int32_t narrow = (int32_t)number;
         int64_t wide = (int64_t)number;
         size_t size = element_bytes(tensor.datatype);
-        const void *value = tensor.datatype[0] == 'F' ? (const void *)&real
-                            : size == 4               ? (const void *)&narrow
-                                                      : (const void *)&wide;
+        uint16_t half = tensor.datatype[0] == 'F' ? cell_f16_round(real) : cell_bf16_round(real);
+        const void *value = size == sizeof(half)        ? (const void *)&half
+                            : tensor.datatype[0] == 'F' ? (const void *)&real
+                            : size == 4                 ? (const void *)&narrow
+                                                        : (const void *)&wide;
         memcpy(to + i * size, value, size); // little-endian, of bytes too
     }
     tensor.data = to;

@@ -9,6 +9,8 @@
 #include "tests/grpc_client.h"
 #include "tests/util.h"
 
+#include "cells/bf16.h"
+#include "cells/f16.h"
 #include "proto/inference.pb-c.h"
 
 #include <errno.h>
@@ -115,6 +117,30 @@ static void ask(struct grpc_client *client, const struct conformance_case *of,
 
 /* ---- Answers ------------------------------------------------------------------------------ */
 
+static bool is_half(const struct case_tensor *tensor)
+{
+    return strcmp(tensor->datatype, "FP16") == 0 || strcmp(tensor->datatype, "BF16") == 0;
+}
+
+static double element_at(const struct case_tensor *tensor, const void *data, size_t i)
+{
+    float real = 0.0f;
+    uint16_t half = 0;
+    if (is_half(tensor)) {
+        memcpy(&half, (const char *)data + i * sizeof(half), sizeof(half));
+        real = tensor->datatype[0] == 'F' ? cell_f16_widen(half) : cell_bf16_widen(half);
+    } else {
+        memcpy(&real, (const char *)data + i * sizeof(real), sizeof(real));
+    }
+    return (double)real;
+}
+
+/* Numbers that differ a little may be rounded to neighbours. */
+static double half_step(const struct case_tensor *tensor)
+{
+    return !is_half(tensor) ? 0.0 : tensor->datatype[0] == 'F' ? 0x1p-10 : 0x1p-7;
+}
+
 static bool is_equal(const struct conformance_case *of, const struct case_tensor *wanted,
                      const output_message *got, const ProtobufCBinaryData *raw)
 {
@@ -127,7 +153,7 @@ static bool is_equal(const struct conformance_case *of, const struct case_tensor
         printf("FAILED: %s: %s: another type or shape\n", of->name, wanted->name);
         return false;
     }
-    if (strcmp(wanted->datatype, "FP32") != 0) { // integers are right or wrong
+    if (strcmp(wanted->datatype, "FP32") != 0 && !is_half(wanted)) { // integers are right or wrong
         fits = memcmp(wanted->data, raw->data, wanted->bytes) == 0;
         if (!fits) {
             printf("FAILED: %s: %s: another integer\n", of->name, wanted->name);
@@ -135,14 +161,13 @@ static bool is_equal(const struct conformance_case *of, const struct case_tensor
         return fits;
     }
     for (size_t i = 0; i < wanted->count; i++) {
-        float want = 0.0f;
-        float is = 0.0f;
-        memcpy(&want, (const char *)wanted->data + i * sizeof(want), sizeof(want));
-        memcpy(&is, raw->data + i * sizeof(is), sizeof(is));
-        bool may_be_zero = of->has_lengths && is == 0.0f;
-        if (!may_be_zero && !util_is_close((double)is, (double)want, of->absolute, of->relative)) {
-            printf("FAILED: %s: %s[%zu] is %.9g, wanted %.9g\n", of->name, wanted->name, i,
-                   (double)is, (double)want);
+        const double want = element_at(wanted, wanted->data, i);
+        const double is = element_at(wanted, raw->data, i);
+        const double relative = of->relative + half_step(wanted);
+        bool may_be_zero = of->has_lengths && is == 0.0;
+        if (!may_be_zero && !util_is_close(is, want, of->absolute, relative)) {
+            printf("FAILED: %s: %s[%zu] is %.9g, wanted %.9g\n", of->name, wanted->name, i, is,
+                   want);
             return false;
         }
     }

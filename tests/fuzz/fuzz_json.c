@@ -42,7 +42,7 @@ static void check_round_trip(struct srv_http_codec *codec, const struct srv_requ
         if (datatype == NULL || input->bytes % datatype->bytes != 0 || input->bytes > 4096) {
             return; // core would have refused it
         }
-        if (datatype->byte == CELL_BYTE_BOOL) {
+        if (datatype->form == CELL_FORM_BOOL) {
             return; // any byte but 0 is true, and is written as 1
         }
     }

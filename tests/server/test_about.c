@@ -28,13 +28,15 @@ START_TEST(test_about_datatype_names)
     ck_assert_str_eq(srv_about_datatype(CELL_F32), "FP32");
     ck_assert_str_eq(srv_about_datatype(CELL_I64), "INT64");
     ck_assert_str_eq(srv_about_datatype(CELL_I32), "INT32");
-    const struct cell_tensor bytes = {.byte = CELL_BYTE_U8};
+    const struct cell_tensor bytes = {.form = CELL_FORM_U8};
     const struct cell_tensor wide = {.dtype = CELL_I64};
     ck_assert_str_eq(srv_about_datatype_of(&bytes)->name, "UINT8");
     ck_assert_uint_eq(srv_about_datatype_of(&bytes)->bytes, 1);
     ck_assert_str_eq(srv_about_datatype_of(&wide)->name, "INT64");
-    ck_assert_uint_eq(srv_about_datatype_named("BOOL")->byte, CELL_BYTE_BOOL);
-    ck_assert_ptr_null(srv_about_datatype_named("FP16"));
+    ck_assert_uint_eq(srv_about_datatype_named("BOOL")->form, CELL_FORM_BOOL);
+    ck_assert_uint_eq(srv_about_datatype_named("FP16")->form, CELL_FORM_F16);
+    ck_assert_uint_eq(srv_about_datatype_named("BF16")->bytes, 2);
+    ck_assert_ptr_null(srv_about_datatype_named("FP64"));
 }
 END_TEST
 

@@ -122,6 +122,35 @@ START_TEST(test_codec_elements_of_a_byte)
 }
 END_TEST
 
+/* Halves of either kind come raw; no list of contents is theirs. */
+START_TEST(test_codec_halves)
+{
+    static char types[][8] = {"FP16", "BF16"};
+    static uint8_t halves[] = {0x00, 0x3C, 0x00, 0xC0, 0xFF, 0x7B};
+    static float floats[3] = {1, 2, 3};
+    struct draft draft;
+    struct decoded decoded;
+    for (uint32_t i = 0; i < 2; i++) {
+        draft_init(&draft);
+        draft.inputs[0].datatype = types[i];
+        draft.raw[0] = (ProtobufCBinaryData){sizeof halves, halves};
+        draft_decode(&draft, &decoded);
+        ck_assert_msg(decoded.status == BASE_OK, "%s", decoded.error.message);
+        ck_assert_str_eq(decoded.request.inputs[0].datatype, types[i]);
+        ck_assert_uint_eq(decoded.request.inputs[0].bytes, sizeof halves);
+        ck_assert_mem_eq(decoded.request.inputs[0].data, halves, sizeof halves);
+        decoded_release(&decoded);
+        draft.message.n_raw_input_contents = 0;
+        draft.inputs[0].contents = &draft.contents[0];
+        draft.contents[0].fp32_contents = floats;
+        draft.contents[0].n_fp32_contents = 3;
+        draft_refused(&draft, i == 0 ? "input 'tokens': no list of contents has FP16; use "
+                                       "raw_input_contents"
+                                     : "no list of contents has BF16");
+    }
+}
+END_TEST
+
 /* Typed, each text gets its length before it; raw, it stands as it came, whatever is in it. */
 START_TEST(test_codec_texts)
 {
@@ -337,10 +366,10 @@ START_TEST(test_codec_names_are_checked)
     draft_refused(&draft, "requested output 0 has no name");
 
     draft_init(&draft);
-    static char half[] = "FP16";
-    draft.inputs[0].datatype = half;
-    draft_refused(&draft, "input 'tokens': data type FP16 is not one of FP32, INT64, INT32, BOOL, "
-                          "UINT8, INT8, BYTES");
+    static char twice[] = "FP64";
+    draft.inputs[0].datatype = twice;
+    draft_refused(&draft, "input 'tokens': data type FP64 is not one of FP32, INT64, INT32, BOOL, "
+                          "UINT8, INT8, FP16, BF16, BYTES");
 
     draft_init(&draft);
     static char bad[] = "\xff\xfe";
@@ -531,6 +560,7 @@ int main(void)
     tcase_add_test(tcase, test_codec_raw_tensor_stays_in_the_message);
     tcase_add_test(tcase, test_codec_typed_contents_of_each_type);
     tcase_add_test(tcase, test_codec_elements_of_a_byte);
+    tcase_add_test(tcase, test_codec_halves);
     tcase_add_test(tcase, test_codec_texts);
     tcase_add_test(tcase, test_codec_unpacked_numbers_are_read);
     tcase_add_test(tcase, test_codec_malformed_contents_are_refused);

@@ -2,8 +2,10 @@
 #include "server/http/json.h"
 
 #include "base/mem.h"
+#include "server/about.h"
 #include "server/core.h"
 #include "server/http/json_cut.h"
+#include "server/http/json_data.h"
 #include "tests/util.h"
 
 #include <math.h>
@@ -162,6 +164,31 @@ START_TEST(test_json_elements_of_a_byte)
 }
 END_TEST
 
+/* The nearest halves, and as few digits as give the float that they are. */
+START_TEST(test_json_halves)
+{
+    static const uint16_t halves[] = {0x3C00, 0xC000, 0x2E66, 0x7BFF, 0x0001};
+    static const uint16_t brains[] = {0x3F80, 0xC000, 0x3DCD, 0x4780, 0x3380};
+    struct base_buf text;
+    base_buf_init(&text, 1u << 12);
+    assert_decodes(
+        with_input("\"datatype\":\"FP16\",\"shape\":[5],\"data\":[1,-2.0,0.1,65519,5e-8]"));
+    ck_assert_uint_eq(request.inputs[0].bytes, sizeof halves);
+    ck_assert_mem_eq(request.inputs[0].data, halves, sizeof halves);
+    srv_http_data_write(&text, srv_about_datatype_named("FP16"), request.inputs[0].data,
+                        sizeof halves);
+    ck_assert_str_eq(text.data, "[1.0,-2.0,0.099975586,65504.0,5.9604645e-8]");
+    base_buf_clear(&text);
+    assert_decodes(
+        with_input("\"datatype\":\"BF16\",\"shape\":[5],\"data\":[1,-2.0,0.1,65519,5.97e-8]"));
+    ck_assert_mem_eq(request.inputs[0].data, brains, sizeof brains);
+    srv_http_data_write(&text, srv_about_datatype_named("BF16"), request.inputs[0].data,
+                        sizeof brains);
+    ck_assert_str_eq(text.data, "[1.0,-2.0,0.100097656,65536.0,5.9604645e-8]");
+    base_buf_release(&text);
+}
+END_TEST
+
 START_TEST(test_json_float_specials)
 {
     assert_decodes(with_input("\"datatype\":\"FP32\",\"shape\":[3],\"data\":"
@@ -203,6 +230,9 @@ static const struct {
     {"\"datatype\":\"UINT8\",\"shape\":[1],\"data\":[true]", "is not an integer"},
     {"\"datatype\":\"INT8\",\"shape\":[2],\"data\":[1,128]", "element 1 does not fit INT8"},
     {"\"datatype\":\"INT8\",\"shape\":[1],\"data\":[-129]", "does not fit INT8"},
+    {"\"datatype\":\"FP16\",\"shape\":[2],\"data\":[1,65520]", "element 1 is too large for FP16"},
+    {"\"datatype\":\"BF16\",\"shape\":[1],\"data\":[-3.4e38]", "is too large for BF16"},
+    {"\"datatype\":\"FP16\",\"shape\":[1],\"data\":[true]", "is not a number"},
     {"\"datatype\":\"BOOL\",\"shape\":[1],\"data\":[2]", "is neither true nor false"},
     {"\"datatype\":\"BOOL\",\"shape\":[1],\"data\":[tru]", "is not an integer"},
     {"\"datatype\":\"BOOL\",\"shape\":[1],\"data\":[truee]", "not preceded by a comma"},
@@ -663,6 +693,7 @@ int main(void)
     tcase_add_test(tc, test_json_empty_tensors_and_scalars);
     tcase_add_test(tc, test_json_integers_are_exact);
     tcase_add_test(tc, test_json_elements_of_a_byte);
+    tcase_add_test(tc, test_json_halves);
     tcase_add_test(tc, test_json_float_specials);
     tcase_add_loop_test(tc, test_json_refuses_input, 0,
                         (int)(sizeof bad_inputs / sizeof bad_inputs[0]));

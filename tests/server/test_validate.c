@@ -1,4 +1,5 @@
 /* What validation says of bad input, word by word, and what it makes of good input. */
+#include "server/tensors.h"
 #include "server/validate.h"
 
 #include "base/mem.h"
@@ -290,13 +291,13 @@ END_TEST
 START_TEST(test_elements_of_a_byte)
 {
     static const struct {
-        enum cell_byte byte;
+        enum cell_form form;
         const char *datatype, *wrong;
         float of[3]; /* 0, 1 and 0x80 */
     } cases[] = {
-        {CELL_BYTE_BOOL, "BOOL", "UINT8", {0, 1, 1}},
-        {CELL_BYTE_U8, "UINT8", "FP32", {0, 1, 128}},
-        {CELL_BYTE_I8, "INT8", "UINT8", {0, 1, -128}},
+        {CELL_FORM_BOOL, "BOOL", "UINT8", {0, 1, 1}},
+        {CELL_FORM_U8, "UINT8", "FP32", {0, 1, 128}},
+        {CELL_FORM_I8, "INT8", "UINT8", {0, 1, -128}},
     };
     static const uint8_t values[] = {0, 1, 0x80};
     uint8_t bytes[ROWS * STEPS * INPUTS];
@@ -306,7 +307,7 @@ START_TEST(test_elements_of_a_byte)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char message[128];
         ask_chain(ASK_PLAIN);
-        chain->inputs[0].byte = cases[i].byte;
+        chain->inputs[0].form = cases[i].form;
         struct srv_tensor *x = ask_input(&ask, "x");
         x->datatype = cases[i].datatype;
         x->data = bytes;
@@ -332,7 +333,53 @@ START_TEST(test_elements_of_a_byte)
                        cases[i].wrong, cases[i].datatype);
         expect(message);
     }
-    chain->inputs[0].byte = CELL_BYTE_NONE;
+    chain->inputs[0].form = CELL_FORM_OWN;
+}
+END_TEST
+
+/* Halves come at any address, and go out in the place of floats, which they are half of. */
+START_TEST(test_elements_of_two_bytes)
+{
+    static const enum cell_form forms[] = {CELL_FORM_F16, CELL_FORM_BF16};
+    static const uint16_t ones[] = {0x3C00, 0x3F80};
+    uint8_t halves[ROWS * STEPS * INPUTS * 2 + 1];
+    for (size_t f = 0; f < 2; f++) {
+        ask_chain(ASK_PLAIN);
+        chain->inputs[0].form = chain->outputs[0].form = forms[f];
+        struct srv_tensor *x = ask_input(&ask, "x");
+        for (size_t i = 0; i < ROWS * STEPS * INPUTS; i++) {
+            memcpy(halves + 1 + 2 * i, &ones[f], sizeof(ones[f]));
+        }
+        x->datatype = f == 0 ? "FP16" : "BF16";
+        x->data = halves + 1;
+        x->bytes = sizeof(halves) - 1;
+        expect_ok();
+        const struct sched_tensor *rows = &sequences.inputs[0];
+        ck_assert_int_eq(rows->step_bytes, INPUTS * 4);
+        for (size_t i = 0; i < ROWS * STEPS * INPUTS; i++) {
+            float got = 0;
+            memcpy(&got, rows->data + 4 * i, sizeof(got));
+            ck_assert(got == 1.0f);
+        }
+        struct srv_tensor *answer = &ask.request.outputs[0];
+        ck_assert_str_eq(answer->name, chain->outputs[0].name);
+        const size_t n = answer->bytes / sizeof(float);
+        for (size_t i = 0; i < n; i++) {
+            const float value = 1.0f;
+            memcpy(sequences.outputs[0].data + 4 * i, &value, sizeof(value));
+        }
+        srv_tensors_narrow(&ask.request, chain);
+        ck_assert_str_eq(answer->datatype, x->datatype);
+        ck_assert_uint_eq(answer->bytes, 2 * n);
+        for (size_t i = 0; i < n; i++) {
+            ck_assert_mem_eq(answer->data + 2 * i, &ones[f], 2);
+        }
+        x->bytes--;
+        ask.request.n_outputs = 0;
+        expect(f == 0 ? "input 'x': 59 bytes, expected 60 for FP16 of shape [2,5,3]"
+                      : "input 'x': 59 bytes, expected 60 for BF16 of shape [2,5,3]");
+    }
+    chain->inputs[0].form = chain->outputs[0].form = CELL_FORM_OWN;
 }
 END_TEST
 
@@ -875,6 +922,7 @@ static TCase *good_case(void)
     tcase_add_test(tcase, test_steps_that_are_made_of_parts);
     tcase_add_test(tcase, test_a_model_with_neither_axis_known_runs_one_row_of_one_step);
     tcase_add_test(tcase, test_elements_of_a_byte);
+    tcase_add_test(tcase, test_elements_of_two_bytes);
     tcase_add_test(tcase, test_unaligned_data_is_copied_once);
     tcase_add_test(tcase, test_four_byte_data_needs_only_four_byte_addresses);
     return tcase;

@@ -20,13 +20,13 @@ sequences) `tools/train/reader_exports.py`, (attention of a sequence over itself
 (steps joined to steps) `tools/train/join_exports.py`, (steps that read earlier ones alone) `tools/train/stream_exports.py`, (layers of one step, sorted sequences) `tools/train/single_exports.py`, (sines, powers, signs) `tools/train/function_exports.py`, (categories, labels that are chosen) `tools/train/id_exports.py`,
 (convolutions) `tools/train/conv_exports.py`, (transposed ones) `tools/train/transposed_exports.py`, (pictures)
 `tools/train/picture_exports.py`, (layers over bands and letters) `tools/train/band_exports.py`, (Keras models) `tools/train/keras_exports.py`, and what no exporter writes by
-`tools/train/handmade.py` and (cells as bodies of a Scan) `tools/train/scans.py`; of some of them (quantised weights) `tools/train/quantised_exports.py` made others; this file by `tools/train/exports_readme.py`. Do not edit any by hand.
+`tools/train/handmade.py` and (cells as bodies of a Scan) `tools/train/scans.py`; of some of them (quantised weights) `tools/train/quantised_exports.py` and (halves) `tools/train/half_exports.py` made others; this file by `tools/train/exports_readme.py`. Do not edit any by hand.
 
 A folder is named `MODULE-EXPORTERtorch-opOPSET[-nofold]`: `ts` is the TorchScript exporter, `dynamo` the
 newer one (the default of `torch.onnx.export` since 2.9), `external` the same with its default of weights in a second
 file, `model.onnx.data`, `nofold` means
 `do_constant_folding=False` (`ts`) or `optimize=False` (`dynamo`), `tf2.15` is tf2onnx under that
-TensorFlow, `ort1.31` ONNX Runtime's tools for quantised weights, `helper` is no exporter but `onnx.helper`, and `parser` is `onnx.parser`: written node by node. Models of one module have the same weights whatever exported
+TensorFlow, `ort1.31` ONNX Runtime's tools for quantised weights, `half1.16` onnxconverter-common's float16, `helper` is no exporter but `onnx.helper`, and `parser` is `onnx.parser`: written node by node. Models of one module have the same weights whatever exported
 them. GRU and RNN modules are named after their cell (`gru_`, `rnn_tanh_`, `rnn_relu_`), and were tried with
 PyTorch 1.13 and 2.15. Sizes: input 6, hidden 8, 3 classes, 20 words.
 
@@ -34,7 +34,7 @@ PyTorch 1.13 and 2.15. Sizes: input 6, hidden 8, 3 classes, 20 words.
 flat and row-major, float32 values in the fewest digits that give the same float32 back. Cases differ in batch
 and time: (1, 1), (2, 4), (3, 7), of two sequences (1, 1, 1), (2, 4, 3), (3, 5, 7), of `conv_bare` 2 and of `conv_unpadded` 6 steps more; the exporter saw (2, 4) or (2, 4, 3). `packed_hn` alone has batch 1 throughout, since the
 exporter writes its zero state's batch into the file. Every model was run in onnxruntime on all cases and
-agrees within 1e-5 (`onnxruntime_difference`; those with quantised weights by less than 4e-3, since it rounds more, or elsewhere); outputs are PyTorch's or Keras', of `helper` and `parser` those of the equations
+agrees within 1e-5 (`onnxruntime_difference`; those with quantised weights by less than 4e-3, since it rounds more, or elsewhere; of halves the file with floats of the same values was run); outputs are PyTorch's or Keras', of `helper` and `parser` those of the equations
 written out. Stack traces, which name folders of the machine that exported,
 were removed from the node metadata of the dynamo files; nothing else was changed.
 
