@@ -8,6 +8,8 @@
 
 #include "base/assert.h"
 #include "base/checked.h"
+#include "cells/bf16.h"
+#include "cells/f16.h"
 #include "cells/import/graph.h"
 
 #include <stdarg.h>
@@ -273,27 +275,6 @@ enum base_status cell__layer_width(struct cell__making *making, const struct cel
                                   (long long)making->width);
 }
 
-static float of_bits(uint32_t bits)
-{
-    float value = 0;
-    memcpy(&value, &bits, sizeof(value));
-    return value;
-}
-
-/* Every half is a float32, infinities, NaN and numbers below the normal ones too. */
-static float of_half(uint16_t half)
-{
-    const uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
-    const uint32_t exponent = (half >> 10) & 0x1fu;
-    const uint32_t fraction = half & 0x3ffu;
-    if (exponent == 0) {
-        const float value = (float)fraction * 0x1p-24f;
-        return sign != 0 ? -value : value;
-    }
-    const uint32_t wide = exponent == 0x1fu ? 0xffu : exponent + (127 - 15);
-    return of_bits(sign | wide << 23 | fraction << 13);
-}
-
 static void widen(const struct cell__stored *tensor, float *out)
 {
     if (tensor->encoding == CELL__ENCODING_F32) {
@@ -303,8 +284,8 @@ static void widen(const struct cell__stored *tensor, float *out)
     for (size_t i = 0; i < tensor->count; i++) {
         uint16_t half = 0;
         memcpy(&half, tensor->bytes + i * sizeof(half), sizeof(half));
-        out[i] =
-            tensor->encoding == CELL__ENCODING_F16 ? of_half(half) : of_bits((uint32_t)half << 16);
+        out[i] = tensor->encoding == CELL__ENCODING_F16 ? cell_f16_widen(half)
+                                                        : cell_bf16_widen(half);
     }
 }
 
