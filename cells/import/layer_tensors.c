@@ -284,8 +284,8 @@ static void widen(const struct cell__stored *tensor, float *out)
     for (size_t i = 0; i < tensor->count; i++) {
         uint16_t half = 0;
         memcpy(&half, tensor->bytes + i * sizeof(half), sizeof(half));
-        out[i] = tensor->encoding == CELL__ENCODING_F16 ? cell_f16_widen(half)
-                                                        : cell_bf16_widen(half);
+        out[i] =
+            tensor->encoding == CELL__ENCODING_F16 ? cell_f16_widen(half) : cell_bf16_widen(half);
     }
 }
 
