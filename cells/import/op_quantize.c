@@ -479,7 +479,9 @@ enum base_status cell__infer_integer_product(struct cell__import *im, struct cel
     struct quantised in = {.q = &b->tensor};
     BASE_TRY(constant_of(im, node, IN_A_ZERO, "a zero point", &a_zero));
     BASE_TRY(constant_of(im, node, IN_B_ZERO, "a zero point", &in.zero));
-    if (a->kind != CELL__ROWS || a->dtype != CELL__F32 || b->kind != CELL__CONST ||
+    const struct cell__tensor given = a->tensor;
+    const bool is_const = a->kind == CELL__CONST && is_whole(&given) && !is_conv;
+    if ((!is_const && (a->kind != CELL__ROWS || a->dtype != CELL__F32)) || b->kind != CELL__CONST ||
         !is_whole(in.q)) {
         return cell__refuse(im, "of anything but what was quantised, and constants of integers");
     }
@@ -491,6 +493,12 @@ enum base_status cell__infer_integer_product(struct cell__import *im, struct cel
     struct cell__tensor floats;
     BASE_TRY(dequantise(im, &in, &floats));
     BASE_TRY(take_floats(im, node, IN_B, &floats));
+    if (is_const) { // a table times a matrix, of which ids choose rows
+        const struct quantised table = {.q = &given, .zero = a_zero};
+        BASE_TRY(dequantise(im, &table, &floats));
+        BASE_TRY(take_floats(im, node, IN_A, &floats));
+        a_zero = NULL;
+    }
     return become(im, node, is_conv, a_zero);
 }
 

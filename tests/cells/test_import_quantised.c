@@ -278,6 +278,44 @@ START_TEST(test_a_product_of_what_has_a_zero_point)
 }
 END_TEST
 
+/* A table that a layer goes over first, as of embeddings that scores are made of too. */
+START_TEST(test_a_product_of_constants)
+{
+    static const int64_t square[] = {WIDTH, WIDTH};
+    double table[WIDTH * WIDTH];
+    double q[WIDTH * COLUMNS];
+    double products[WIDTH * COLUMNS] = {0};
+    double got[OUT_MAX];
+    for (size_t i = 0; i < WIDTH * WIDTH; i++) {
+        table[i] = (double)(i * 91 % 256);
+    }
+    for (size_t i = 0; i < WIDTH * COLUMNS; i++) {
+        q[i] = (double)(i * 37 % 256) - 128.0;
+    }
+    for (size_t i = 0; i < WIDTH * WIDTH * COLUMNS; i++) {
+        const size_t row = i / COLUMNS / WIDTH;
+        const size_t k = i / COLUMNS % WIDTH;
+        const size_t column = i % COLUMNS;
+        products[row * COLUMNS + column] +=
+            (table[row * WIDTH + k] - 100.0) * (q[k * COLUMNS + column] - 3.0);
+    }
+    begin();
+    constant("table", UINT8, 2, square, table);
+    constant("q", INT8, 2, matrix, q);
+    number("hundred", UINT8, 100);
+    number("three", INT8, 3);
+    const int64_t to = FLOAT;
+    node("MatMulInteger", "table q hundred three", "sum");
+    onnx_set_int(&builder, node("Cast", "sum", "w"), "to", to);
+    node("MatMul", "y w", "out");
+    const size_t count = answer(got);
+    begin();
+    constant("w", FLOAT, 2, matrix, products);
+    node("MatMul", "y w", "out");
+    assert_answers(got, count);
+}
+END_TEST
+
 /* ---- Refusals ------------------------------------------------------------------------------- */
 
 static void expect(enum base_status wanted, const char *where, const char *why)
@@ -346,7 +384,8 @@ START_TEST(test_what_is_refused)
     node("Mul", "y w", "out");
     expect(BASE_INVALID_ARGUMENT, "QuantizeLinear (node \"q0\"", "that is not a number");
     begin_quantised();
-    node("MatMulInteger", "q q", "out");
+    node("MatMulInteger", "y q", "sum");
+    node("MatMulInteger", "q sum", "out");
     expect(BASE_UNIMPLEMENTED, "MatMulInteger (node \"out\"", "anything but what was quantised");
     begin_quantised();
     node("DynamicQuantizeLinear", "q", "a b c");
@@ -464,6 +503,7 @@ int main(void)
     tcase_add_loop_test(tcase, test_rows_are_rounded, 0, 4);
     tcase_add_loop_test(tcase, test_products_of_integers_are_those_of_floats, 0, 2);
     tcase_add_test(tcase, test_a_product_of_what_has_a_zero_point);
+    tcase_add_test(tcase, test_a_product_of_constants);
     tcase_add_test(tcase, test_what_is_refused);
     tcase_add_test(tcase, test_what_is_quantised_is_taken_together);
     tcase_add_test(tcase, test_integers_of_8_bits_are_weights_alone);
