@@ -462,6 +462,7 @@ static const struct cell__operator written[] = {
     {"MatMul", 1, 2, 1, " ", cell__infer_written, cell__lower_branch, ""},
     {"ConcatFromSequence", 1, 1, 1, " axis new_axis ", cell__infer_written, cell__lower_branch, ""},
     {"Range", 1, 3, 1, " ", cell__infer_written, cell__lower_branch, ""},
+    {"Slice", 1, 5, 1, " starts ends axes ", cell__infer_written, cell__lower_branch, ""},
 };
 
 static const struct cell__operator *end_of(const Onnx__NodeProto *proto)

@@ -439,6 +439,50 @@ static enum base_status write_float_range(struct cell__writer *w)
     return cell__build_set_int(w->builder, cast, "to", ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT);
 }
 
+/* Element k of an operand of integers, of which each axis has one. */
+static enum base_status write_element(struct cell__writer *w, size_t operand, int64_t k,
+                                      const char **out)
+{
+    const int64_t zero = 0;
+    const int64_t end = k + 1;
+    const char *bounds[3];
+    BASE_TRY(cell__write_ints(w, &k, 1, &bounds[0]));
+    BASE_TRY(cell__write_ints(w, &end, 1, &bounds[1]));
+    BASE_TRY(cell__write_ints(w, &zero, 1, &bounds[2]));
+    return cell__write(
+        w, "Slice",
+        (const char *[]){w->proto->input[operand], bounds[0], bounds[1], bounds[2], NULL}, out);
+}
+
+/* A constant cut to numbers of steps along several axes at once, as simplifiers join Slices: one by
+ * one, as exporters write them (op_pairs.c). */
+static enum base_status write_slices(struct cell__writer *w)
+{
+    const struct cell__value *values[4];
+    const char *out = w->proto->input[0];
+    if (!cell__writer_has(w, 3)) {
+        return cell__unwritten(w, "as it is");
+    }
+    for (size_t i = 0; i < 4; i++) {
+        BASE_TRY(cell__writer_value(w, w->proto->input[i], &values[i]));
+    }
+    const bool is_cut = values[0]->kind == CELL__CONST && values[0]->tensor.syms == NULL &&
+                        values[2]->kind == CELL__CONST && values[2]->tensor.syms != NULL;
+    const size_t n = values[3]->kind == CELL__CONST ? values[3]->tensor.count : 0;
+    if (!is_cut || n < 2 || n > CELL_RANK_MAX) {
+        return cell__unwritten(w, "as it is");
+    }
+    for (size_t k = 0; k < n; k++) {
+        const char *operands[6] = {out};
+        for (size_t i = 1; i < 5 && cell__writer_has(w, i); i++) {
+            BASE_TRY(write_element(w, i, (int64_t)k, &operands[i]));
+        }
+        BASE_TRY(cell__write(w, "Slice", operands, &out));
+    }
+    w->out = out;
+    return BASE_OK;
+}
+
 /* Sizes of a picture's three axes and of the blocks whose channels are places; of one axis at most
  * the size is unknown, -1. */
 struct blocks {
@@ -574,6 +618,7 @@ static const struct {
     {"ScatterND", cell__write_scatter, 3},
     {"Sign", write_sign, 1},
     {"Sinh", write_sinh, 1},
+    {"Slice", write_slices, 3},
     {"SpaceToDepth", write_to_depth, 1},
     {"Sum", write_sum, 1},
     {"Swish", write_swish, 1},

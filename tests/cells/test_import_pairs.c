@@ -108,6 +108,17 @@ static void cut(bool is_last_first)
     onnx_node(&builder, "Slice", is_last_first ? "some n0 steps n1" : "some n0 steps n2", "pairs");
 }
 
+/* Both axes by one Slice, as simplifiers join two. */
+static void cut_at_once(bool is_last_first)
+{
+    const int64_t axes[] = {is_last_first ? 2 : 1, is_last_first ? 1 : 2};
+    const int64_t starts[] = {0, 0};
+    onnx_constant(&builder, "axes", onnx_ints(&builder, 1, 2, axes));
+    onnx_constant(&builder, "starts", onnx_ints(&builder, 1, 2, starts));
+    onnx_set_int(&builder, onnx_node(&builder, "Concat", "steps steps", "ends"), "axis", 0);
+    onnx_node(&builder, "Slice", "table starts ends axes", "pairs");
+}
+
 /* ---- By the plain sums ---------------------------------------------------------------------- */
 
 static void expect_attention(const struct cell_model *model, float added[MOST][MOST], int64_t steps)
@@ -169,6 +180,20 @@ START_TEST(test_numbers_of_pairs_are_added)
             onnx_node(&builder, "Add", "products pairs", "scores");
             expect_pairs(added);
         }
+    }
+}
+END_TEST
+
+START_TEST(test_both_axes_are_cut_at_once)
+{
+    static fill *const fills[] = {any, sloping};
+    for (size_t i = 0; i < 4; i++) {
+        float added[MOST][MOST];
+        begin();
+        add_table(fills[i / 2], false, added);
+        cut_at_once(i % 2 != 0);
+        onnx_node(&builder, "Add", "products pairs", "scores");
+        expect_pairs(added);
     }
 }
 END_TEST
@@ -326,6 +351,16 @@ START_TEST(test_other_cuts)
     onnx_node(&builder, "Add", "products pairs", "scores");
     refuse("Slice (node \"pairs\", opset 17): a range that depends on the request");
 
+    begin(); // the same at once
+    add_table(any, false, added);
+    onnx_node(&builder, "Add", "steps n1", "longer");
+    onnx_set_int(&builder, onnx_node(&builder, "Concat", "steps longer", "ends"), "axis", 0);
+    onnx_set_int(&builder, onnx_node(&builder, "Concat", "n0 n0", "starts"), "axis", 0);
+    onnx_set_int(&builder, onnx_node(&builder, "Concat", "n1 n2", "axes"), "axis", 0);
+    onnx_node(&builder, "Slice", "table starts ends axes", "pairs");
+    onnx_node(&builder, "Add", "products pairs", "scores");
+    refuse("a range that depends on the request");
+
     begin(); // from the second on
     add_table(any, false, added);
     onnx_node(&builder, "Slice", "table n0 steps n1", "some");
@@ -363,6 +398,7 @@ int main(void)
     Suite *suite = suite_create("import_pairs");
     TCase *tcase = tcase_create("pairs");
     tcase_add_test(tcase, test_numbers_of_pairs_are_added);
+    tcase_add_test(tcase, test_both_axes_are_cut_at_once);
     tcase_add_test(tcase, test_numbers_of_pairs_are_scaled);
     tcase_add_test(tcase, test_masks_of_pairs);
     tcase_add_test(tcase, test_the_smaller_of_steps_and_a_number);
