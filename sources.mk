@@ -91,6 +91,7 @@ CELLS_SRCS = \
   cells/import/fold.c \
   cells/import/fold_floats.c \
   cells/import/fold_math.c \
+  cells/import/functions.c \
   cells/import/graph.c \
   cells/import/import.c \
   cells/import/joined.c \
@@ -613,6 +614,7 @@ CELLS_SUITES = \
   tests/cells/test_import_down.c \
   tests/cells/test_import_exports.c \
   tests/cells/test_import_external.c \
+  tests/cells/test_import_functions.c \
   tests/cells/test_import_halves.c \
   tests/cells/test_import_hostile.c \
   tests/cells/test_import_ids.c \

@@ -187,8 +187,8 @@ Onnx__TensorProto *onnx_random(struct onnx_builder *builder, uint32_t rank, cons
 
 /* ---- Nodes -------------------------------------------------------------------------------- */
 
-Onnx__NodeProto *onnx_node_in(struct onnx_builder *builder, Onnx__GraphProto *graph, const char *op,
-                              const char *inputs, const char *outputs)
+static Onnx__NodeProto *make_node(struct onnx_builder *builder, const char *op, const char *inputs,
+                                  const char *outputs)
 {
     Onnx__NodeProto *node = take(builder, 1, sizeof(*node));
     onnx__node_proto__init(node);
@@ -196,7 +196,45 @@ Onnx__NodeProto *onnx_node_in(struct onnx_builder *builder, Onnx__GraphProto *gr
     split(builder, inputs, &node->input, &node->n_input);
     split(builder, outputs, &node->output, &node->n_output);
     node->name = node->output[0];
+    return node;
+}
+
+Onnx__NodeProto *onnx_node_in(struct onnx_builder *builder, Onnx__GraphProto *graph, const char *op,
+                              const char *inputs, const char *outputs)
+{
+    Onnx__NodeProto *node = make_node(builder, op, inputs, outputs);
     *push(builder, &graph->node, &graph->n_node) = node;
+    return node;
+}
+
+Onnx__NodeProto *onnx_node_of(struct onnx_builder *builder, Onnx__FunctionProto *function,
+                              const char *op, const char *inputs, const char *outputs)
+{
+    Onnx__NodeProto *node = make_node(builder, op, inputs, outputs);
+    *push(builder, &function->node, &function->n_node) = node;
+    return node;
+}
+
+Onnx__FunctionProto *onnx_function(struct onnx_builder *builder, const char *name,
+                                   const char *inputs, const char *outputs)
+{
+    static char domain[] = ONNX_OWN_DOMAIN;
+    Onnx__FunctionProto *function = take(builder, 1, sizeof(*function));
+    onnx__function_proto__init(function);
+    function->name = text(builder, name, strlen(name));
+    function->domain = domain;
+    function->opset_import = builder->model.opset_import;
+    function->n_opset_import = builder->model.n_opset_import;
+    split(builder, inputs, &function->input, &function->n_input);
+    split(builder, outputs, &function->output, &function->n_output);
+    *push(builder, &builder->model.functions, &builder->model.n_functions) = function;
+    return function;
+}
+
+Onnx__NodeProto *onnx_call(Onnx__NodeProto *node)
+{
+    static char domain[] = ONNX_OWN_DOMAIN;
+    node->domain = domain;
     return node;
 }
 

@@ -48,6 +48,16 @@ Onnx__NodeProto *onnx_node_in(struct onnx_builder *builder, Onnx__GraphProto *gr
                               const char *inputs, const char *outputs);
 Onnx__GraphProto *onnx_graph(struct onnx_builder *builder, const char *output);
 
+/* A function of the model's own, without nodes yet; its domain, and the nodes that stand for it,
+ * are ONNX_OWN_DOMAIN's. */
+#define ONNX_OWN_DOMAIN "own"
+Onnx__FunctionProto *onnx_function(struct onnx_builder *builder, const char *name,
+                                   const char *inputs, const char *outputs);
+Onnx__NodeProto *onnx_node_of(struct onnx_builder *builder, Onnx__FunctionProto *function,
+                              const char *op, const char *inputs, const char *outputs);
+/* Makes a node one that stands for a function. Returns it. */
+Onnx__NodeProto *onnx_call(Onnx__NodeProto *node);
+
 /* Attributes of a node. */
 void onnx_set_int(struct onnx_builder *builder, Onnx__NodeProto *node, const char *name,
                   int64_t value);

@@ -9,6 +9,7 @@
 
 #include "cells/import/ctc.h"
 #include "cells/import/external.h"
+#include "cells/import/functions.h"
 #include "cells/import/layers.h"
 #include "cells/import/ops.h"
 #include "cells/import/roles.h"
@@ -408,9 +409,13 @@ enum base_status cell__import_onnx(struct cell_registry *registry, struct cell_m
     struct base_arena message;
     Onnx__ModelProto *proto = NULL;
     base_arena_init(&message, ARENA_CHUNK, budget(file.length, UNPACK_FACTOR, UNPACK_EXTRA));
+    const Onnx__ModelProto *inlined = NULL;
     enum base_status status = cell__wire_unpack(&message, file.bytes, file.length, &proto, why);
     if (status == BASE_OK) {
-        const struct unpacked unpacked = {proto, file.length, file.folder, known};
+        status = cell__functions_inline(&message, proto, &inlined, why);
+    }
+    if (status == BASE_OK) {
+        const struct unpacked unpacked = {inlined, file.length, file.folder, known};
         status = import_proto(registry, &unpacked, label, model, why);
     }
     base_arena_release(&message);

@@ -17,7 +17,7 @@ Made by `tools/train/exports.py`, (modules that loop over time) `tools/train/loo
 sequences) `tools/train/reader_exports.py`, (attention of a sequence over itself) `tools/train/attention_exports.py`,
 (by how far apart steps are) `tools/train/relative_exports.py`,
 (masks of padded sequences) `tools/train/mask_exports.py`, (groups of features, rows cut as others are, frames of denoisers) `tools/train/group_exports.py`,
-(steps joined to steps) `tools/train/join_exports.py`, (steps that read earlier ones alone) `tools/train/stream_exports.py`, (layers of one step, sorted sequences) `tools/train/single_exports.py`, (sines, powers, signs) `tools/train/function_exports.py`, (categories, labels that are chosen) `tools/train/id_exports.py`,
+(steps joined to steps) `tools/train/join_exports.py`, (steps that read earlier ones alone) `tools/train/stream_exports.py`, (layers of one step, sorted sequences) `tools/train/single_exports.py`, (sines, powers, signs) `tools/train/function_exports.py`, (categories, labels that are chosen) `tools/train/id_exports.py`, (modules that are functions of the file's own) `tools/train/module_exports.py`,
 (convolutions) `tools/train/conv_exports.py`, (transposed ones) `tools/train/transposed_exports.py`, (pictures)
 `tools/train/picture_exports.py`, (layers over bands and letters) `tools/train/band_exports.py`, (Keras models) `tools/train/keras_exports.py`, and what no exporter writes by
 `tools/train/handmade.py` and (cells as bodies of a Scan) `tools/train/scans.py`; of some of them (quantised weights) `tools/train/quantised_exports.py` and (halves) `tools/train/half_exports.py` made others; this file by `tools/train/exports_readme.py`. Do not edit any by hand.
