@@ -227,7 +227,7 @@ struct cell__recurrent {
 struct cell__sequence {
     uint32_t atom;         /* NONE: no axis has it */
     bool uses_lengths;     /* a needed recurrent node over it has sequence_lens */
-    bool has_lengths;      /* one has been lowered, so the next field holds */
+    bool has_lengths;      /* it is known which they are, or one has been lowered: the next holds */
     int32_t lengths_input; /* graph input, -1: none */
     uint32_t steps_min;    /* cell_sequence.steps_min */
     uint32_t steps_max;    /* likewise, but what embeddings ask for */

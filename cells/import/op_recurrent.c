@@ -502,6 +502,28 @@ enum base_status cell__recurrent_state(struct cell__import *im, const struct cel
     return cell__row_as_source(im, row, &recurrent->init_rows[s]);
 }
 
+void cell__recurrent_find_lengths(struct cell__import *im, const struct cell__recurrent *recurrent)
+{
+    struct cell__sequence *sequence = &im->sequences[recurrent->sequence];
+    uint32_t v = recurrent->lengths_value;
+    for (uint32_t n = im->values[v].node; n != CELL__NONE; n = im->values[v].node) {
+        const struct cell__node *node = &im->nodes[n];
+        const char *name = node->op == NULL ? "" : node->op->name;
+        const bool is_same = strcmp(name, "Cast") == 0 || strcmp(name, "Identity") == 0 ||
+                             (strcmp(name, "TopK") == 0 && node->outputs[0] == v); // of all: sorted
+        if (!is_same) {
+            return;
+        }
+        v = node->inputs[0];
+    }
+    for (uint32_t i = 0; i < im->n_inputs && !sequence->has_lengths; i++) {
+        if (im->inputs[i] == v) {
+            sequence->has_lengths = true;
+            sequence->lengths_input = (int32_t)i;
+        }
+    }
+}
+
 enum base_status cell__recurrent_lengths(struct cell__import *im,
                                          const struct cell__recurrent *recurrent)
 {

@@ -521,6 +521,9 @@ enum base_status cell__lower_bands(struct cell__import *im, const struct cell__n
 enum base_status cell__recurrent_new(struct cell__import *im, struct cell__node *node,
                                      const struct cell__recurrent *recurrent);
 /* sequence_lens: an input of the model, perhaps cast, and the same of all recurrent nodes. */
+/* Notes which input they are where what is between does nothing to them, so that nodes know it that
+ * stand before the recurrent one. */
+void cell__recurrent_find_lengths(struct cell__import *im, const struct cell__recurrent *recurrent);
 enum base_status cell__recurrent_lengths(struct cell__import *im,
                                          const struct cell__recurrent *recurrent);
 

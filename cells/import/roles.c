@@ -586,7 +586,10 @@ static enum base_status set_recurrent_roles(struct cell__import *im,
     if (parts.bands > 1) {
         BASE_TRY(set_bands(im, recurrent, parts.bands));
     }
-    im->sequences[recurrent->sequence].uses_lengths |= recurrent->lengths_value != CELL__NONE;
+    if (recurrent->lengths_value != CELL__NONE) {
+        im->sequences[recurrent->sequence].uses_lengths = true;
+        cell__recurrent_find_lengths(im, recurrent);
+    }
     return set_batch(im, &parts.rows, batch);
 }
 

@@ -468,7 +468,7 @@ START_TEST(test_attributes_that_are_refused)
     }
     begin(23, 2, 2, true);
     onnx_set_int(&builder, attention(&form), "softmax_precision",
-                 ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16);
+                 ONNX__TENSOR_PROTO__DATA_TYPE__INT32);
     expect_attention_refused(true, "a softmax of less than floats");
 }
 END_TEST
