@@ -92,6 +92,8 @@ CELLS_SRCS = \
   cells/import/fold_floats.c \
   cells/import/fold_math.c \
   cells/import/functions.c \
+  cells/import/fused.c \
+  cells/import/fused_integers.c \
   cells/import/graph.c \
   cells/import/import.c \
   cells/import/joined.c \
@@ -615,6 +617,7 @@ CELLS_SUITES = \
   tests/cells/test_import_exports.c \
   tests/cells/test_import_external.c \
   tests/cells/test_import_functions.c \
+  tests/cells/test_import_fused.c \
   tests/cells/test_import_halves.c \
   tests/cells/test_import_hostile.c \
   tests/cells/test_import_ids.c \

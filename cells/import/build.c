@@ -308,6 +308,16 @@ enum base_status cell__build_set_texts(struct cell__builder *builder, Onnx__Node
     return BASE_OK;
 }
 
+enum base_status cell__build_copy_attribute(struct cell__builder *builder, Onnx__NodeProto *node,
+                                            const Onnx__AttributeProto *attribute)
+{
+    void *memory = NULL;
+    BASE_TRY(take(builder, 1, sizeof(*attribute), &memory));
+    Onnx__AttributeProto *copy = memory;
+    *copy = *attribute;
+    return push(builder, (void *)&node->attribute, &node->n_attribute, copy);
+}
+
 /* ---- Bodies ------------------------------------------------------------------------------- */
 
 enum base_status cell__build_begin_body(struct cell__builder *builder, uint32_t n_inputs,

@@ -76,6 +76,9 @@ enum base_status cell__build_set_ints(struct cell__builder *builder, Onnx__NodeP
                                       const char *name, size_t n, const int64_t *values);
 enum base_status cell__build_set_text(struct cell__builder *builder, Onnx__NodeProto *node,
                                       const char *name, const char *value);
+/* One that a file has, whose contents stay there. */
+enum base_status cell__build_copy_attribute(struct cell__builder *builder, Onnx__NodeProto *node,
+                                            const Onnx__AttributeProto *attribute);
 /* n times the same text. */
 enum base_status cell__build_set_texts(struct cell__builder *builder, Onnx__NodeProto *node,
                                        const char *name, size_t n, const char *value);

@@ -5,6 +5,7 @@
 #include "cells/import/walk.h"
 
 #include "cells/import/assigned.h"
+#include "cells/import/fused.h"
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 #include "cells/import/some_steps.h"
@@ -175,19 +176,20 @@ static bool is_of_standard(const Onnx__NodeProto *proto)
            strcmp(proto->domain, "ai.onnx") == 0;
 }
 
-/* Whether the operator is the one of that name: of the standard, or what ONNX Runtime's tools for
- * quantised weights write. */
+/* Whether the operator is the one of that name: of the standard, or what ONNX Runtime and its tools
+ * write. */
 static bool is_of_known_domain(const Onnx__NodeProto *proto)
 {
-    static const char *const runtimes[] = {"DynamicQuantizeLSTM", "QuantizeLinear",
-                                           "DequantizeLinear"};
+    static const char *const of_both[] = {"QuantizeLinear", "DequantizeLinear", "Gelu"};
     const char *type = proto->op_type == NULL ? "" : proto->op_type;
-    bool is_runtimes = false;
-    for (size_t i = 0; i < sizeof(runtimes) / sizeof(runtimes[0]); i++) {
-        is_runtimes |= strcmp(type, runtimes[i]) == 0;
+    const bool is_runtimes = strcmp(type, "DynamicQuantizeLSTM") == 0 || cell__is_fused(type);
+    bool is_of_both = false;
+    for (size_t i = 0; i < sizeof(of_both) / sizeof(of_both[0]); i++) {
+        is_of_both |= strcmp(type, of_both[i]) == 0;
     }
-    return is_of_standard(proto) ? strcmp(type, runtimes[0]) != 0
-                                 : is_runtimes && strcmp(proto->domain, "com.microsoft") == 0;
+    return is_of_standard(proto)
+               ? !is_runtimes
+               : (is_runtimes || is_of_both) && strcmp(proto->domain, "com.microsoft") == 0;
 }
 
 /* That the inputs are of a kind that the operator takes. */
@@ -240,8 +242,9 @@ static enum base_status check_node(struct cell__import *im, const struct cell__n
     if (inputs < op->inputs_min || inputs > op->inputs_max || node->n_outputs > op->outputs_max) {
         return cell__invalid(im, "%u inputs and %u outputs", inputs, node->n_outputs);
     }
+    const bool is_written = op->infer == cell__infer_written && im->unwritten == NULL; // its end
     for (uint32_t i = 0; i < op->inputs_min && i < node->n_inputs; i++) {
-        if (node->inputs[i] == CELL__NONE) {
+        if (node->inputs[i] == CELL__NONE && !is_written) {
             return cell__invalid(im, "input %u is missing", i);
         }
     }
@@ -338,6 +341,9 @@ enum base_status cell__infer_branch(struct cell__import *im, struct cell__node *
         return cell__invalid(im, "the branch has %u outputs", node->n_inputs);
     }
     for (uint32_t i = 0; i < node->n_outputs; i++) {
+        if (!cell__has_output(node, i)) {
+            continue;
+        }
         if (!cell__has_input(node, i)) {
             return cell__invalid(im, "the branch lacks output %u", i);
         }
@@ -354,7 +360,9 @@ enum base_status cell__infer_branch(struct cell__import *im, struct cell__node *
 enum base_status cell__lower_branch(struct cell__import *im, struct cell__node *node)
 {
     for (uint32_t i = 0; i < node->n_outputs; i++) {
-        cell__set_row(im, node, i, cell__input(im, node, i)->row);
+        if (cell__has_output(node, i)) {
+            cell__set_row(im, node, i, cell__input(im, node, i)->row);
+        }
     }
     return BASE_OK;
 }
@@ -519,8 +527,8 @@ static enum base_status walk_next(struct cell__import *im, struct frame *frames,
     const Onnx__GraphProto *body = body_of(proto);
     const Onnx__GraphProto *part = branch != NULL ? branch : body;
     im->unwritten = "of another domain, or nested too deep";
-    if (part == NULL && is_of_standard(proto) && *depth < DEPTH_MAX) {
-        part = cell__write_out(im, proto);
+    if (part == NULL && *depth < DEPTH_MAX) {
+        part = is_of_standard(proto) ? cell__write_out(im, proto) : cell__write_fused(im, proto);
     }
     if (part == NULL || *depth == DEPTH_MAX) {
         return walk_plain(im, proto);

@@ -4,6 +4,7 @@
 
 #include "cells/import/attention.h"
 #include "cells/import/einsum.h"
+#include "cells/import/fused.h"
 #include "cells/import/ops.h"
 #include "cells/import/scatter.h"
 #include "cells/import/stft.h"
@@ -610,6 +611,8 @@ static const struct {
     {"LpNormalization", write_lp_normal, 1},
     {"MatMul", write_product, 2},
     {"Mean", write_mean, 1},
+    {"QLinearConv", cell__write_qlinear_conv, 8},
+    {"QLinearMatMul", cell__write_qlinear_matmul, 8},
     {"RMSNormalization", write_rms_norm, 2},
     {"Range", write_float_range, 3},
     {"ReduceLogSum", write_log_sum, 1},
@@ -617,6 +620,7 @@ static const struct {
     {"STFT", cell__write_stft, 2},
     {"ScatterND", cell__write_scatter, 3},
     {"Sign", write_sign, 1},
+    {"SimplifiedLayerNormalization", write_rms_norm, 2},
     {"Sinh", write_sinh, 1},
     {"Slice", write_slices, 3},
     {"SpaceToDepth", write_to_depth, 1},

@@ -12,6 +12,21 @@ enum base_status cell__unwritten(struct cell__writer *w, const char *why)
     return BASE_UNIMPLEMENTED;
 }
 
+enum base_status cell__unwritten_of(struct cell__writer *w, const char *why, const uint8_t *text,
+                                    size_t length)
+{
+    char plain[CELL__TEXT_BYTES] = "";
+    char quoted[CELL__TEXT_BYTES];
+    char message[2 * CELL__TEXT_BYTES];
+    if (length > 0) {
+        memcpy(plain, text, length < sizeof(plain) ? length : sizeof(plain) - 1);
+    }
+    const int n = snprintf(message, sizeof(message), "%s \"%s\"", why, cell__quote(quoted, plain));
+    const char *kept = base_arena_text(w->im->arena, message,
+                                       n < (int)sizeof(message) ? (size_t)n : sizeof(message) - 1);
+    return kept == NULL ? BASE_RESOURCE_EXHAUSTED : cell__unwritten(w, kept);
+}
+
 enum base_status cell__writer_begin(struct cell__writer *w, struct cell__import *im,
                                     const Onnx__NodeProto *proto)
 {
@@ -38,22 +53,39 @@ const Onnx__GraphProto *cell__writer_nodes(struct cell__writer *w)
     return &w->builder->graph;
 }
 
+static enum base_status push_output(struct cell__writer *w, const char *name,
+                                    Onnx__ValueInfoProto **out)
+{
+    void *memory = base_arena_alloc(w->im->arena, sizeof(**out));
+    if (memory == NULL) {
+        return BASE_RESOURCE_EXHAUSTED;
+    }
+    *out = memory;
+    onnx__value_info_proto__init(*out);
+    (*out)->name = base_arena_text(w->im->arena, name, strlen(name));
+    return (*out)->name == NULL ? BASE_RESOURCE_EXHAUSTED : BASE_OK;
+}
+
 const Onnx__GraphProto *cell__writer_end(struct cell__writer *w)
 {
-    void *memory = base_arena_alloc(w->im->arena, sizeof(Onnx__ValueInfoProto));
-    void *list = base_arena_alloc(w->im->arena, sizeof(Onnx__ValueInfoProto *));
+    enum { FOURTH = 3 };
+    const size_t n = w->proto->n_output;
+    void *list = base_arena_array(w->im->arena, n, sizeof(Onnx__ValueInfoProto *));
     w->im->n_written = w->builder->n_names;
-    if (memory == NULL || list == NULL) {
+    if (list == NULL) {
         return NULL;
     }
-    Onnx__ValueInfoProto *info = memory;
     Onnx__ValueInfoProto **infos = list;
-    onnx__value_info_proto__init(info);
-    info->name = base_arena_text(w->im->arena, w->out, strlen(w->out));
-    infos[0] = info;
+    for (size_t i = 0; i < n; i++) {
+        const bool is_fourth = i == FOURTH && w->fourth != NULL;
+        const char *name = i == 0 ? w->out : is_fourth ? w->fourth : "";
+        if (push_output(w, name, &infos[i]) != BASE_OK) {
+            return NULL;
+        }
+    }
     w->builder->graph.output = infos;
-    w->builder->graph.n_output = 1;
-    return info->name == NULL ? NULL : &w->builder->graph;
+    w->builder->graph.n_output = n;
+    return &w->builder->graph;
 }
 
 /* ---- What the node says
@@ -65,17 +97,66 @@ static const Onnx__AttributeProto *attribute_of(const struct cell__writer *w, co
     return cell__attr(&node, name);
 }
 
-enum base_status cell__writer_int(struct cell__writer *w, const char *name, int64_t *out)
+/* Files older than IR version 2 may lack the type. */
+static enum base_status read_attribute(struct cell__writer *w, const char *name,
+                                       Onnx__AttributeProto__AttributeType type, bool may_lack,
+                                       const Onnx__AttributeProto **out)
 {
     const Onnx__AttributeProto *attribute = attribute_of(w, name);
+    *out = attribute;
+    return attribute == NULL || (attribute->has_type ? attribute->type == type : may_lack)
+               ? BASE_OK
+               : cell__unwritten_of(w, "with an attribute of another type than it has,",
+                                    (const uint8_t *)name, strlen(name));
+}
+
+enum base_status cell__writer_attribute(struct cell__writer *w, const char *name,
+                                        Onnx__AttributeProto__AttributeType type,
+                                        const Onnx__AttributeProto **out)
+{
+    return read_attribute(w, name, type, false, out);
+}
+
+enum base_status cell__writer_int(struct cell__writer *w, const char *name, int64_t *out)
+{
+    const Onnx__AttributeProto *attribute = NULL;
+    BASE_TRY(read_attribute(w, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT, true, &attribute));
     *out = attribute == NULL ? *out : attribute->i;
     return BASE_OK;
 }
 
 enum base_status cell__writer_float(struct cell__writer *w, const char *name, float *out)
 {
-    const Onnx__AttributeProto *attribute = attribute_of(w, name);
+    const Onnx__AttributeProto *attribute = NULL;
+    BASE_TRY(
+        read_attribute(w, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT, true, &attribute));
     *out = attribute == NULL ? *out : attribute->f;
+    return BASE_OK;
+}
+
+enum base_status cell__writer_flag(struct cell__writer *w, const char *name, int64_t *out)
+{
+    *out = 0;
+    BASE_TRY(cell__writer_int(w, name, out));
+    return *out == 0 || *out == 1 ? BASE_OK
+                                  : cell__unwritten_of(w, "with a number beyond 0 and 1 for",
+                                                       (const uint8_t *)name, strlen(name));
+}
+
+enum base_status cell__writer_copy_attributes(struct cell__writer *w, Onnx__NodeProto *to,
+                                              const char *const *except)
+{
+    for (size_t i = 0; i < w->proto->n_attribute; i++) {
+        const Onnx__AttributeProto *attribute = w->proto->attribute[i];
+        const char *name = attribute->name == NULL ? "" : attribute->name;
+        size_t k = 0;
+        while (except[k] != NULL && strcmp(except[k], name) != 0) {
+            k++;
+        }
+        if (except[k] == NULL) {
+            BASE_TRY(cell__build_copy_attribute(w->builder, to, attribute));
+        }
+    }
     return BASE_OK;
 }
 

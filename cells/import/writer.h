@@ -11,7 +11,8 @@ struct cell__writer {
     struct cell__import *im;
     const Onnx__NodeProto *proto; /* stands for this node */
     struct cell__builder *builder;
-    const char *out; /* the value that the node gives */
+    const char *out;    /* the value that the node gives */
+    const char *fourth; /* its fourth output, NULL: there is none. Others there are not. */
 };
 
 enum base_status cell__writer_begin(struct cell__writer *w, struct cell__import *im,
@@ -24,10 +25,22 @@ const Onnx__GraphProto *cell__writer_nodes(struct cell__writer *w);
 
 /* UNIMPLEMENTED; why: static. */
 enum base_status cell__unwritten(struct cell__writer *w, const char *why);
+/* The same, and of what: a text of the file, which is quoted. */
+enum base_status cell__unwritten_of(struct cell__writer *w, const char *why, const uint8_t *text,
+                                    size_t length);
 
-/* Attributes of the node; *out stays where there is none. */
+/* Attributes of the node; *out stays where there is none. One of another type is UNIMPLEMENTED. */
 enum base_status cell__writer_int(struct cell__writer *w, const char *name, int64_t *out);
 enum base_status cell__writer_float(struct cell__writer *w, const char *name, float *out);
+/* 0 or 1. */
+enum base_status cell__writer_flag(struct cell__writer *w, const char *name, int64_t *out);
+/* The attribute itself, NULL where there is none. */
+enum base_status cell__writer_attribute(struct cell__writer *w, const char *name,
+                                        Onnx__AttributeProto__AttributeType type,
+                                        const Onnx__AttributeProto **out);
+/* Gives all attributes but these (names, ending with NULL) to a node that is written. */
+enum base_status cell__writer_copy_attributes(struct cell__writer *w, Onnx__NodeProto *to,
+                                              const char *const *except);
 /* Whether a text is this one; of none it is not. */
 bool cell__writer_is(struct cell__writer *w, const char *name, const char *text);
 /* Of a reduction: its axes, of which there are some, and whether they stay. */
