@@ -57,6 +57,15 @@ static bool is_of_step(struct assignment *a, const char *name)
     return is_one;
 }
 
+/* The sizes of all axes: no part of them. */
+static bool is_shape(const Onnx__NodeProto *node)
+{
+    const struct cell__node shape = {.proto = node};
+    const Onnx__AttributeProto *start = node == NULL ? NULL : cell__attr(&shape, "start");
+    return cell__is_op(node, "Shape", 1) && cell__attr(&shape, "end") == NULL &&
+           (start == NULL || start->i == 0);
+}
+
 /* All numbers of axis k of the carried tensor: Range(0, Shape(carried)[k], 1). */
 static bool is_whole(const struct assignment *a, const char *name, uint32_t k)
 {
@@ -72,7 +81,7 @@ static bool is_whole(const struct assignment *a, const char *name, uint32_t k)
         return false;
     }
     const Onnx__NodeProto *shape = cell__body_maker(&a->body, size->input[0]);
-    return cell__is_op(shape, "Shape", 1) && strcmp(shape->input[0], a->carried) == 0;
+    return is_shape(shape) && strcmp(shape->input[0], a->carried) == 0;
 }
 
 /* The axis of the step among the indices, where all others are whole. */
@@ -104,7 +113,7 @@ static bool is_shape_of_place(const struct assignment *a, const char *name)
     static const char *const whole[] = {"Identity", NULL};
     static const char *const scalar[] = {"Identity", "Cast", "Squeeze", "Unsqueeze", NULL};
     const Onnx__NodeProto *shape = cell__body_maker(&a->body, name);
-    if (!cell__is_op(shape, "Shape", 1)) {
+    if (!is_shape(shape)) {
         return false;
     }
     const char *of = cell__body_look(&a->body, shape->input[0], whole);
@@ -127,6 +136,18 @@ static bool find_result(struct assignment *a, const char *updates)
     return true;
 }
 
+/* An assignment, no sum or product. */
+static bool is_plain_scatter(const Onnx__NodeProto *node)
+{
+    const struct cell__node scatter = {.proto = node};
+    if (node == NULL || !cell__is_op(node, "ScatterND", 3)) {
+        return false;
+    }
+    const Onnx__AttributeProto *reduction = cell__attr(&scatter, "reduction");
+    const size_t n = node->n_attribute;
+    return reduction == NULL ? n == 0 : n == 1 && cell__is_text(reduction->s, "none");
+}
+
 /* Carried value number k, where each step assigns to it. */
 static bool find(const struct cell__loop_body *body, uint32_t k, struct assignment *a)
 {
@@ -138,7 +159,7 @@ static bool find(const struct cell__loop_body *body, uint32_t k, struct assignme
         return false;
     }
     const Onnx__NodeProto *scatter = cell__body_maker(body, cell__body_look(body, out, same));
-    return cell__is_op(scatter, "ScatterND", 3) && scatter->n_attribute == 0 &&
+    return is_plain_scatter(scatter) &&
            strcmp(cell__body_look(body, scatter->input[0], same), a->carried) == 0 &&
            find_axis(a, cell__body_look(body, scatter->input[1], same)) &&
            find_result(a, scatter->input[2]);

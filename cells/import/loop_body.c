@@ -69,15 +69,29 @@ static bool integer_of(const Onnx__TensorProto *tensor, int64_t *out)
     return tensor->n_int64_data == 1 || tensor->raw_data.len == sizeof(*out);
 }
 
+/* A constant of the body itself, as ONNX Runtime keeps them there. */
+static const Onnx__TensorProto *initializer_of(const struct cell__loop_body *body, const char *name)
+{
+    for (size_t i = 0; i < body->graph->n_initializer; i++) {
+        const Onnx__TensorProto *tensor = body->graph->initializer[i];
+        if (tensor->name != NULL && strcmp(tensor->name, name) == 0) {
+            return tensor;
+        }
+    }
+    return NULL;
+}
+
 bool cell__body_integer(const struct cell__loop_body *body, const char *name, int64_t *out)
 {
     const struct cell__node made = {.proto = cell__body_maker(body, name)};
     if (cell__is_op(made.proto, "Unsqueeze", 1)) { // of what is outside
         return cell__body_maker(body, made.proto->input[0]) == NULL &&
+               initializer_of(body, made.proto->input[0]) == NULL &&
                integer_outside(body, made.proto->input[0], out);
     }
     if (made.proto == NULL) {
-        return integer_outside(body, name, out);
+        const Onnx__TensorProto *own = initializer_of(body, name);
+        return own != NULL ? integer_of(own, out) : integer_outside(body, name, out);
     }
     const bool is_constant = cell__is_op(made.proto, "Constant", 0);
     const Onnx__AttributeProto *value = is_constant ? cell__attr(&made, "value") : NULL;
