@@ -70,6 +70,15 @@ static enum base_status find_function(struct cell__import *im, const Onnx__Attri
     return cell__refuse(im, "activation \"%s\"", cell__quote(quoted, text));
 }
 
+/* The default of an RNN, of two directions, which ONNX Runtime states where it writes a file: of
+ * one direction the first counts. */
+static bool is_stated_default(const Onnx__AttributeProto *a, const struct cell__recurrent *of,
+                              uint32_t n)
+{
+    return n == 1 && of->directions == 1 && a->n_strings == 2 &&
+           cell__is_text(a->strings[0], "tanh") && cell__is_text(a->strings[1], "tanh");
+}
+
 /* alpha and beta go to the functions that take them, in the order of the list. */
 static enum base_status read_activations(struct cell__import *im, const struct cell__node *node,
                                          const struct cell__functions *own, uint32_t direction,
@@ -85,7 +94,8 @@ static enum base_status read_activations(struct cell__import *im, const struct c
         a->type != ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRINGS) {
         return cell__invalid(im, "attribute activations is no list of names");
     }
-    if (a != NULL && a->n_strings > (size_t)n * recurrent->directions) {
+    if (a != NULL && a->n_strings > (size_t)n * recurrent->directions &&
+        !is_stated_default(a, recurrent, n)) {
         return cell__invalid(im, "%zu activations; at most %u", a->n_strings,
                              n * recurrent->directions);
     }

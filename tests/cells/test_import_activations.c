@@ -280,6 +280,22 @@ START_TEST(test_each_function_computes_as_the_specification_says)
 }
 END_TEST
 
+/* ONNX Runtime states the default of two directions where there is one. */
+START_TEST(test_a_default_that_is_stated_is_the_default)
+{
+    const struct wanted wanted = {.op = "RNN", .f = {.name = "Tanh"}};
+    onnx_set_strings(&builder, begin("RNN"), "activations", "Tanh Tanh");
+    load();
+    ck_assert_int_eq(is_one_op(), true);
+    expect_computed(&wanted);
+    end();
+    onnx_set_strings(&builder, begin("RNN"), "activations", "Tanh Relu");
+    expect_refused(&builder, BASE_INVALID_ARGUMENT, "2 activations; at most 1");
+    onnx_set_strings(&builder, begin("RNN"), "activations", "Relu Tanh");
+    expect_refused(&builder, BASE_INVALID_ARGUMENT, "2 activations; at most 1");
+}
+END_TEST
+
 /* A factor goes to the next function that takes one; what is left over has its default. */
 START_TEST(test_factors_go_to_the_functions_that_take_them)
 {
@@ -481,6 +497,7 @@ int main(void)
     tcase_add_test(served, test_clip_bounds_the_sums_of_gates);
     tcase_add_test(served, test_a_clip_that_changes_nothing_leaves_the_op);
     tcase_add_test(served, test_input_forget_couples_the_gates);
+    tcase_add_test(served, test_a_default_that_is_stated_is_the_default);
     tcase_add_test(served, test_a_cell_that_is_written_out_keeps_its_name);
     suite_add_tcase(suite, served);
     tcase_add_test(refused, test_what_no_function_can_be_is_refused);
