@@ -317,13 +317,20 @@ static enum base_status find_stage(struct cell__plans *plans, const struct cell_
     return BASE_OK;
 }
 
-/* Insertion sort by rank; equal ranks keep their order. */
+/* Whether a stage must stand behind another: the pieces of one that was cut stand in their order,
+ * whatever the numbers of their rows (a CONCAT is taken before rows that it does not need). */
+static bool is_behind(const struct cell__plan *plan, const struct cell__plan *of)
+{
+    return plan->rank > of->rank || (plan->rank == of->rank && plan->cut > of->cut);
+}
+
+/* Insertion sort by rank and piece; equal ones keep their order. */
 static void sort_stages(struct cell__plans *plans)
 {
     for (uint32_t i = 1; i < plans->n; i++) {
         struct cell__plan moving = plans->stages[i];
         uint32_t to = i;
-        while (to > 0 && plans->stages[to - 1].rank > moving.rank) {
+        while (to > 0 && is_behind(&plans->stages[to - 1], &moving)) {
             plans->stages[to] = plans->stages[to - 1];
             to--;
         }

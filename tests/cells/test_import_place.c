@@ -157,12 +157,99 @@ START_TEST(test_a_step_of_many_ops_is_several_stages)
 }
 END_TEST
 
+enum { BRANCHES = 3, TAPS_MAX = 11, MULS = 20 };
+
+static const struct {
+    int64_t taps, apart;
+} branches[BRANCHES] = {{3, 5}, {7, 3}, {TAPS_MAX, 3}};
+
+/* x [batch, IN, time] through three convolutions, MULS products behind each, and their sum. */
+static void build_branches(float w[BRANCHES][IN * TAPS_MAX], float by)
+{
+    static const int64_t perm[] = {2, 0, 1};
+    onnx_init(&builder, 17);
+    onnx_input(&builder, "x", FLOAT, 3, (const int64_t[]){-1, IN, -1});
+    onnx_add_weights(&builder, "GRU", IN, IN, 3);
+    onnx_constant(&builder, "by", onnx_tensor(&builder, FLOAT, 0, NULL, &by, sizeof(by)));
+    onnx_set_ints(&builder, onnx_node(&builder, "Transpose", "x", "xt"), "perm", 3, perm);
+    onnx_set_int(&builder, onnx_node(&builder, "GRU", "xt w r b", "y"), "hidden_size", IN);
+    for (int i = 0; i < BRANCHES; i++) {
+        char text[64];
+        char name[32];
+        const int64_t dims[] = {1, IN, branches[i].taps};
+        const int64_t pad = branches[i].taps / 2 * branches[i].apart;
+        (void)snprintf(name, sizeof(name), "k%d", i);
+        onnx_constant(&builder, name,
+                      onnx_tensor(&builder, FLOAT, 3, dims, w[i],
+                                  (size_t)(IN * branches[i].taps) * sizeof(float)));
+        (void)snprintf(text, sizeof(text), "x k%d", i);
+        (void)snprintf(name, sizeof(name), "c%d_0", i);
+        Onnx__NodeProto *conv = onnx_node(&builder, "Conv", text, name);
+        onnx_set_ints(&builder, conv, "pads", 2, (const int64_t[]){pad, pad});
+        onnx_set_ints(&builder, conv, "dilations", 1, &branches[i].apart);
+        for (int k = 0; k < MULS; k++) {
+            (void)snprintf(text, sizeof(text), "c%d_%d by", i, k);
+            (void)snprintf(name, sizeof(name), "c%d_%d", i, k + 1);
+            (void)onnx_node(&builder, "Mul", text, name);
+        }
+    }
+    char text[64];
+    (void)snprintf(text, sizeof(text), "c0_%d c1_%d", MULS, MULS);
+    (void)onnx_node(&builder, "Add", text, "two");
+    (void)snprintf(text, sizeof(text), "two c2_%d", MULS);
+    (void)onnx_node(&builder, "Add", text, "all");
+    output("all");
+    output("y");
+}
+
+/* What a window reads is joined before any row of the piece that reads it, also where those have
+ * lower numbers: pieces stand in their order. */
+START_TEST(test_pieces_of_a_stage_stand_in_their_order)
+{
+    enum { STEPS = 9 };
+    struct base_random random = util_random(4);
+    static float w[BRANCHES][IN * TAPS_MAX];
+    const float by = 1.03125f;
+    struct replay_tensor x = replay_tensor_random(3, (const int64_t[]){BATCH, IN, STEPS}, &random);
+    struct replay_tensor is[2];
+    for (size_t i = 0; i < BRANCHES * IN * TAPS_MAX; i++) {
+        w[i / (IN * TAPS_MAX)][i % (IN * TAPS_MAX)] = base_random_f32(&random, -1.0f, 1.0f);
+    }
+    build_branches(w, by);
+    load_built(&builder, &built);
+    ck_assert_uint_ge(built.model->n_stages, 4);
+    replay_run(built.model, &x, is);
+    free_built(&builder, &built);
+    ck_assert_uint_eq(is[0].count, (size_t)BATCH * STEPS);
+    for (int64_t at = 0; at < (int64_t)BATCH * STEPS; at++) {
+        double wanted = 0.0;
+        for (int64_t i = 0; i < (int64_t)BRANCHES * IN * TAPS_MAX; i++) {
+            const int64_t branch = i / (IN * TAPS_MAX);
+            const int64_t taps = branches[branch].taps;
+            const int64_t channel = i % (IN * TAPS_MAX) / taps;
+            const int64_t t =
+                at % STEPS + (i % (IN * TAPS_MAX) % taps - taps / 2) * branches[branch].apart;
+            if (channel < IN && t >= 0 && t < STEPS) {
+                wanted += (double)w[branch][i % (IN * TAPS_MAX)] *
+                          x.data[(at / STEPS * IN + channel) * STEPS + t];
+            }
+        }
+        wanted *= pow((double)by, MULS);
+        ck_assert_double_lt(fabs(is[0].data[at] - wanted), 1e-5);
+    }
+    base_free(x.data);
+    base_free(is[0].data);
+    base_free(is[1].data);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("import_place");
     TCase *tcase = tcase_create("place");
     tcase_add_test(tcase, test_states_of_many_layers_are_cut_where_they_are_read);
     tcase_add_test(tcase, test_a_step_of_many_ops_is_several_stages);
+    tcase_add_test(tcase, test_pieces_of_a_stage_stand_in_their_order);
     suite_add_tcase(suite, tcase);
     return util_run(suite);
 }
