@@ -22,71 +22,10 @@ static int64_t steps_of(const struct cell__value *value)
     return real >= 1.0f && real < 16777216.0f ? (int64_t)real : 0;
 }
 
-/* The axis whose size the condition that a Loop begins on is computed with; the end of the body has
- * to end by it. */
-static enum base_status condition_time(struct cell__import *im, const struct cell__node *node,
-                                       struct cell__axis *out)
-{
-    uint32_t next[2] = {cell__has_input(node, 1) ? node->inputs[1] : CELL__NONE, CELL__NONE};
-    while (next[0] != CELL__NONE) {
-        const struct cell__value *value = &im->values[next[0]];
-        if (value->kind == CELL__COUNTER && value->steps == 0 && value->count.add == 0 &&
-            value->count.factor == 1) {
-            *out = value->count.axis;
-            return BASE_OK;
-        }
-        if (value->dtype != CELL__BOOL && steps_of(value) > 0) {
-            return cell__axis_new(im, steps_of(value), out);
-        }
-        const struct cell__node *made = value->node == CELL__NONE ? NULL : &im->nodes[value->node];
-        next[0] = next[1];
-        next[1] = CELL__NONE;
-        if (made != NULL && made->n_inputs == 2 && next[0] == CELL__NONE) {
-            next[0] = made->inputs[0]; // of an And or a comparison
-            next[1] = made->inputs[1];
-        }
-    }
-    return cell__refuse(im, "without a number of steps, on a condition that has no axis's size");
-}
-
-/* The number of steps: the size of an axis. */
-static enum base_status loop_time(struct cell__import *im, const struct cell__node *node,
-                                  struct cell__axis *out)
-{
-    if (!cell__has_input(node, 0)) {
-        return condition_time(im, node, out);
-    }
-    const struct cell__value *trips = cell__input(im, node, 0);
-    const bool is_count =
-        trips->kind == CELL__COUNTER && trips->steps == 0; // of range(n - 1, -1, -1)
-    if (!is_count && (trips->kind != CELL__CONST || trips->tensor.count != 1)) {
-        return cell__refuse(im, "a number of steps that is not the size of an axis");
-    }
-    if (trips->dtype != CELL__I64) {
-        return cell__refuse(im, "a number of steps that is not the size of an axis");
-    }
-    struct cell__sym sym = is_count ? trips->count : cell__tensor_sym(&trips->tensor, 0);
-    return cell__sym_axis(im, &sym, out);
-}
-
 static bool is_true(const struct cell__value *value)
 {
     return value->kind == CELL__CONST && value->dtype == CELL__BOOL && value->tensor.count == 1 &&
            *(const uint8_t *)value->tensor.data != 0;
-}
-
-/* The number of the step, and a condition that always holds. */
-static enum base_status begin_counters(struct cell__import *im, const struct cell__node *node)
-{
-    static const uint8_t yes = 1;
-    const struct cell__sym none = cell__sym_number(0);
-    struct cell__tensor condition = {.dtype = CELL__BOOL, .count = 1, .data = &yes};
-    if (cell__has_input(node, 1) && !is_true(cell__input(im, node, 1))) {
-        return cell__refuse(im, "on a condition that may not hold");
-    }
-    cell__set_count(im, node, 0, CELL__I64, 1, &none);
-    cell__set_const(im, node, 1, &condition);
-    return BASE_OK;
 }
 
 static const Onnx__GraphProto *body_of(const struct cell__node *node)
@@ -113,6 +52,87 @@ static bool is_kept(const struct cell__node *node, uint32_t i)
     }
     return name != NULL && body->input[i + 2]->name != NULL &&
            strcmp(name, body->input[i + 2]->name) == 0;
+}
+
+/* The number that a Loop carries as it is, where the condition it begins on is known to hold, as
+ * ONNX Runtime folds it; 0: none. */
+static int64_t carried_steps(struct cell__import *im, const struct cell__node *node)
+{
+    int64_t steps = 0;
+    const bool holds = cell__has_input(node, 1) && is_true(cell__input(im, node, 1));
+    for (uint32_t i = 0; holds && steps == 0 && i + 2 < node->n_inputs; i++) {
+        const struct cell__value *init =
+            cell__has_input(node, 2 + i) ? cell__input(im, node, 2 + i) : NULL;
+        const bool is_whole =
+            init != NULL && (init->dtype == CELL__I64 || init->dtype == CELL__I32);
+        steps = is_whole && is_kept(node, i) ? steps_of(init) : 0;
+    }
+    return steps > 0 ? steps : 0;
+}
+
+/* The axis whose size the condition that a Loop begins on is computed with; the end of the body has
+ * to end by it. */
+static enum base_status condition_time(struct cell__import *im, const struct cell__node *node,
+                                       struct cell__axis *out)
+{
+    uint32_t next[2] = {cell__has_input(node, 1) ? node->inputs[1] : CELL__NONE, CELL__NONE};
+    while (next[0] != CELL__NONE) {
+        const struct cell__value *value = &im->values[next[0]];
+        if (value->kind == CELL__COUNTER && value->steps == 0 && value->count.add == 0 &&
+            value->count.factor == 1) {
+            *out = value->count.axis;
+            return BASE_OK;
+        }
+        if (value->dtype != CELL__BOOL && steps_of(value) > 0) {
+            return cell__axis_new(im, steps_of(value), out);
+        }
+        const struct cell__node *made = value->node == CELL__NONE ? NULL : &im->nodes[value->node];
+        next[0] = next[1];
+        next[1] = CELL__NONE;
+        if (made != NULL && made->n_inputs == 2 && next[0] == CELL__NONE) {
+            next[0] = made->inputs[0]; // of an And or a comparison
+            next[1] = made->inputs[1];
+        }
+    }
+    const int64_t steps = carried_steps(im, node);
+    if (steps > 0) {
+        return cell__axis_new(im, steps, out);
+    }
+    return cell__refuse(im, "without a number of steps, on a condition that has no axis's size");
+}
+
+/* The number of steps: the size of an axis. */
+static enum base_status loop_time(struct cell__import *im, const struct cell__node *node,
+                                  struct cell__axis *out)
+{
+    if (!cell__has_input(node, 0)) {
+        return condition_time(im, node, out);
+    }
+    const struct cell__value *trips = cell__input(im, node, 0);
+    const bool is_count =
+        trips->kind == CELL__COUNTER && trips->steps == 0; // of range(n - 1, -1, -1)
+    if (!is_count && (trips->kind != CELL__CONST || trips->tensor.count != 1)) {
+        return cell__refuse(im, "a number of steps that is not the size of an axis");
+    }
+    if (trips->dtype != CELL__I64) {
+        return cell__refuse(im, "a number of steps that is not the size of an axis");
+    }
+    struct cell__sym sym = is_count ? trips->count : cell__tensor_sym(&trips->tensor, 0);
+    return cell__sym_axis(im, &sym, out);
+}
+
+/* The number of the step, and a condition that always holds. */
+static enum base_status begin_counters(struct cell__import *im, const struct cell__node *node)
+{
+    static const uint8_t yes = 1;
+    const struct cell__sym none = cell__sym_number(0);
+    struct cell__tensor condition = {.dtype = CELL__BOOL, .count = 1, .data = &yes};
+    if (cell__has_input(node, 1) && !is_true(cell__input(im, node, 1))) {
+        return cell__refuse(im, "on a condition that may not hold");
+    }
+    cell__set_count(im, node, 0, CELL__I64, 1, &none);
+    cell__set_const(im, node, 1, &condition);
+    return BASE_OK;
 }
 
 /* A carried integer is a counter of the body's own, which the end checks. */

@@ -322,6 +322,35 @@ START_TEST(test_statistics_are_one_float_a_row)
 }
 END_TEST
 
+/* ONNX Runtime folds the condition that a Loop begins on: the number of steps is one that it
+ * carries, and its end has to go on until that. */
+START_TEST(test_a_folded_condition_leaves_the_number_that_is_carried)
+{
+    static const char path[] = "tests/data/onnx/optimised_forecast-ort1.31-op15/model.onnx";
+    static const struct {
+        int32_t steps;
+        enum base_status status;
+        const char *why;
+    } cases[] = {
+        {6, BASE_INVALID_ARGUMENT, "the axis of the steps: sizes 7 and 6 do not fit"},
+        {8, BASE_INVALID_ARGUMENT, "the axis of the steps: sizes 7 and 8 do not fit"},
+        {0, BASE_UNIMPLEMENTED, "without a number of steps"},
+        {-3, BASE_UNIMPLEMENTED, "without a number of steps"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        (void)changed_begin(path);
+        Onnx__TensorProto *carried =
+            changed_constant(changed_model()->graph, "simple_rnn/strided_slice_1");
+        ck_assert_uint_eq(carried->raw_data.len, sizeof(cases[i].steps));
+        memcpy(carried->raw_data.data, &cases[i].steps, sizeof(cases[i].steps));
+        changed_expect(cases[i].status, "(node ", cases[i].why);
+    }
+    (void)changed_begin(path); // compared the other way round, it would end at once
+    changed_rename(&changed_node(body(), "Less")->op_type, "Greater");
+    changed_expect(BASE_UNIMPLEMENTED, "(node ", "the answer depends on the number of the step");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("import_keras");
@@ -332,6 +361,7 @@ int main(void)
     tcase_add_test(tests, test_what_is_turned_round_runs_backwards);
     tcase_add_test(tests, test_loops_that_may_end_early_are_refused);
     tcase_add_test(tests, test_one_more_comparison_ends_a_loop_too);
+    tcase_add_test(tests, test_a_folded_condition_leaves_the_number_that_is_carried);
     tcase_add_test(tests, test_a_node_of_a_body_without_an_operator_is_refused);
     tcase_add_test(tests, test_other_elements_than_the_step_s_are_refused);
     tcase_add_test(tests, test_what_is_turned_round_may_be_answered);

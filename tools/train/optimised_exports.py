@@ -28,7 +28,9 @@ FILES = {
     "optimised_conv": "picture_gated-ts1.13-op17",
     "optimised_dense": "keras_activations-tf2.15-op15",
     "optimised_dynamic": "quantised_channels-ort1.31-op14",
+    "optimised_forecast": "keras_forecast-tf2.15-op15",
     "optimised_loop": "loop_both_ways-ts1.13-op17",
+    "optimised_packed": "mask_packed-ts1.13-op17",
     "optimised_products": "own_products-ts1.13-op17",
     "optimised_static": "quantised_static-ort1.31-op14",
 }
