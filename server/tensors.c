@@ -283,11 +283,11 @@ static enum base_status widen(struct srv_request *request, const struct cell_ten
 {
     const size_t n = got->bytes / srv_about_datatype_of(want)->bytes;
     float *floats = base_arena_array(&request->arena, n, sizeof(*floats));
+    *out = *got;
     if (floats == NULL) {
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "request memory spent");
     }
     srv_forms_widen(want->form, got->data, n, floats);
-    *out = *got;
     out->data = (const uint8_t *)floats;
     out->bytes = n * sizeof(*floats);
     return BASE_OK;

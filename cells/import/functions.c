@@ -144,12 +144,12 @@ static enum base_status push_node(struct inlining *in, struct list *to, Onnx__No
     Onnx__GraphProto *graph = to->graph;
     if (graph->n_node == to->room) {
         const size_t room = to->room < 8 ? 8 : 2 * to->room;
-        Onnx__NodeProto **more = base_arena_array(in->arena, room, sizeof(*more));
+        Onnx__NodeProto **more = base_arena_array(in->arena, room, sizeof(void *));
         if (more == NULL) {
             return no_memory(in);
         }
         if (graph->n_node > 0) {
-            memcpy(more, graph->node, graph->n_node * sizeof(*more));
+            memcpy(more, graph->node, graph->n_node * sizeof(void *));
         }
         graph->node = more;
         to->room = room;
@@ -188,8 +188,7 @@ static enum base_status copy_graph(struct inlining *in, const struct call *call,
 {
     Onnx__GraphProto *graph = base_arena_alloc(in->arena, sizeof(*graph));
     struct list *list = base_arena_alloc(in->arena, sizeof(*list));
-    Onnx__TensorProto **tensors =
-        base_arena_array(in->arena, from->n_initializer, sizeof(*tensors));
+    Onnx__TensorProto **tensors = base_arena_array(in->arena, from->n_initializer, sizeof(void *));
     if (graph == NULL || list == NULL || tensors == NULL) {
         return no_memory(in);
     }
@@ -200,7 +199,7 @@ static enum base_status copy_graph(struct inlining *in, const struct call *call,
     Onnx__ValueInfoProto **const infos[] = {from->input, from->output};
     const size_t counts[] = {from->n_input, from->n_output};
     for (size_t k = 0; k < 2 && call != NULL; k++) {
-        Onnx__ValueInfoProto **made = base_arena_array(in->arena, counts[k], sizeof(*made));
+        Onnx__ValueInfoProto **made = base_arena_array(in->arena, counts[k], sizeof(void *));
         for (size_t i = 0; made != NULL && i < counts[k]; i++) {
             made[i] = base_arena_alloc(in->arena, sizeof(*made[i]));
             if (made[i] == NULL) {
@@ -373,6 +372,7 @@ static enum base_status next_node(struct inlining *in)
     struct list *to = left->to; // copying may add to the stack
     Onnx__NodeProto *node = NULL;
     BASE_TRY(copy_node(in, call, from, &node));
+    base_assert(node != NULL);
     const Onnx__FunctionProto *function = find(in, node);
     return function != NULL ? begin_call(in, function, node, to) : push_node(in, to, node);
 }

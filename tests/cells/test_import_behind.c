@@ -332,7 +332,7 @@ static void finish(const char *how)
         Onnx__NodeProto **nodes = builder.graph.node;
         Onnx__NodeProto *const rnn[] = {nodes[0], nodes[1]};
         const size_t n = builder.graph.n_node - 2;
-        memmove(nodes, nodes + 2, n * sizeof(*nodes));
+        memmove(nodes, nodes + 2, n * sizeof(void *));
         memcpy(nodes + n, rnn, sizeof(rnn));
     }
 }
