@@ -14,7 +14,10 @@ static void check_source(const struct cell_model *model, struct cell_source sour
         base_assert(source.index < model->n_inputs);
         const struct cell_tensor *tensor = &model->inputs[source.index];
         base_assert(source.piece < tensor->pieces && tensor->width == width * tensor->pieces);
+    } else if (source.kind == CELL_SOURCE_NUMBER) {
+        base_assert(source.index <= CELL_NUMBER_ATTENDED && width == 1);
     } else if (source.kind != CELL_SOURCE_ZERO) {
+        base_assert(source.kind >= CELL_SOURCE_EACH && source.kind <= CELL_SOURCE_LAST_STATE);
         base_assert(source.stage < before);
         const struct cell_def *def = &model->stages[source.stage].type->def;
         bool is_state = source.kind == CELL_SOURCE_LAST_STATE;
