@@ -85,36 +85,42 @@ static void lstm(const struct cell_op *op, const struct unit *unit, uint32_t hid
     }
 }
 
-/* Unit u of the new h before it is mixed with the old. */
-static double gru_new(const struct cell_op *op, uint32_t hidden, uint32_t u, const double *x,
-                      const double *h)
+/* Unit u of the new h before it is mixed with the old; r: all units' reset gates. */
+static double gru_new(const struct cell_op *op, uint32_t u, const struct unit *unit,
+                      const double *r)
 {
-    uint32_t row = 2 * hidden + u;
-    double sum = bias(op, 0, row) + over(&op->weights[0], row, x);
+    const uint32_t hidden = op->weights[1].cols;
+    const uint32_t row = 2 * hidden + u;
+    double sum = bias(op, 0, row) + over(&op->weights[0], row, unit->x);
     if (op->variant == CELL_GRU_RESET_AFTER) {
-        double r = sigmoid(gate(op, hidden + u, x, h));
-        return tanh(sum + r * (bias(op, 1, row) + over(&op->weights[1], row, h)));
+        return tanh(sum + r[u] * (bias(op, 1, row) + over(&op->weights[1], row, unit->h)));
     }
     sum += bias(op, 1, row);
     for (uint32_t k = 0; k < hidden; k++) {
-        double r = sigmoid(gate(op, hidden + k, x, h));
-        sum += r * h[k] * weight_at(&op->weights[1], row, k);
+        sum += r[k] * unit->h[k] * weight_at(&op->weights[1], row, k);
     }
     return tanh(sum);
 }
 
-static void gru_or_rnn(const struct cell_op *op, const struct unit *unit, uint32_t hidden)
+static void gru(const struct cell_op *op, const struct unit *unit, uint32_t hidden)
 {
-    const double *x = unit->x;
-    const double *h = unit->h;
+    double *r = base_alloc_array(hidden, sizeof(*r));
+    base_assert(r != NULL);
     for (uint32_t u = 0; u < hidden; u++) {
-        if (op->kind == CELL_OP_GRU) {
-            double z = sigmoid(gate(op, u, x, h));
-            unit->out[u] = (1.0 - z) * gru_new(op, hidden, u, x, h) + z * h[u];
-        } else {
-            double sum = gate(op, u, x, h);
-            unit->out[u] = op->variant == CELL_RNN_RELU ? fmax(sum, 0.0) : tanh(sum);
-        }
+        r[u] = sigmoid(gate(op, hidden + u, unit->x, unit->h));
+    }
+    for (uint32_t u = 0; u < hidden; u++) {
+        const double z = sigmoid(gate(op, u, unit->x, unit->h));
+        unit->out[u] = (1.0 - z) * gru_new(op, u, unit, r) + z * unit->h[u];
+    }
+    base_free(r);
+}
+
+static void rnn(const struct cell_op *op, const struct unit *unit, uint32_t hidden)
+{
+    for (uint32_t u = 0; u < hidden; u++) {
+        const double sum = gate(op, u, unit->x, unit->h);
+        unit->out[u] = op->variant == CELL_RNN_RELU ? fmax(sum, 0.0) : tanh(sum);
     }
 }
 
@@ -137,8 +143,10 @@ static void recurrent(const struct cell_op *op, double **values)
         unit.c_out = is_lstm ? values[op->result + 1] + p * hidden : NULL;
         if (is_lstm) {
             lstm(op, &unit, hidden);
+        } else if (op->kind == CELL_OP_GRU) {
+            gru(op, &unit, hidden);
         } else {
-            gru_or_rnn(op, &unit, hidden);
+            rnn(op, &unit, hidden);
         }
     }
 }
