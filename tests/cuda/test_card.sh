@@ -26,6 +26,13 @@ for products in fp32 tf32 bf16 bf16x3; do
     cases=$(grep -c '"status":"failed","reason":"the answers are wrong"}$' "$folder/lines")
     [ "$cases" -eq 11 ] || wrong "wrong weights are noticed in $cases cases of 11 in $products"
 done
+for device in cuda-host cuda-host-wrong; do
+    "$folder/card-host" bench $device 2>&1 | head -n 1
+done >"$folder/lines" # a line of each, and none is waited for behind it
+[ "$(grep -c '"step_us":.*"status":' "$folder/lines")" -eq 2 ] &&
+    [ "$(grep -c '"status":"ok"' "$folder/lines")" -eq 1 ] &&
+    tail -n 1 "$folder/lines" | grep -q '"reason":"the answers are wrong"' ||
+    wrong "a bench that checks nothing: $(cat "$folder/lines")"
 "$folder/card-host" quick cuda-host-lost >"$folder/lines" 2>&1
 [ $? -eq 1 ] || wrong "a device that is lost passes"
 grep -q '"status":"failed","reason":"..*"}$' "$folder/lines" || wrong "a lost device is not told: $(cat "$folder/lines")"
