@@ -38,6 +38,7 @@ enum { EXIT_USAGE = 2, EXIT_NO_DEVICE = 3 };
 #define BENCH_WARM  10u
 #define BENCH_NS    UINT64_C(5000000000) /* of a case: what has been timed by then is enough */
 #define TOLD_BYTES  8192u
+#define WATCHDOG_NS UINT64_C(3000000000)
 #define WAIT_NS     UINT64_C(20000000000)
 
 /* Gates of h at 100 steps, by products; here are fewer. Of a kind whose outputs have no bound, one
@@ -216,14 +217,19 @@ struct card {
     struct cell_registry *registry;
     const struct cell_type *type;
     uint64_t submitted;
-    bool is_loaded;
+    bool is_quick, is_loaded;
+    bool is_lost;      /* as its last device was closed: nothing more is run */
     const char *wrong; /* what has failed, or NULL */
     struct base_error error;
 };
 
 static bool card_open(struct card *card, const struct cell_def *def, uint32_t rows)
 {
-    const struct cell_device_options options = {.n_queues = 1, .batches_queued_max = 4};
+    // A tool that slows it down takes its time at a kernel's first launch.
+    const struct cell_device_options options = {.n_queues = 1,
+                                                .batches_queued_max = 4,
+                                                .watchdog_ns =
+                                                    (card->is_quick ? 5 : 1) * WATCHDOG_NS};
     bool is_new = false;
     card->is_loaded = card->backend->open(&options, &card->device, &card->error) == BASE_OK &&
                       cell_registry_create(&card->registry) == BASE_OK &&
@@ -244,6 +250,8 @@ static void card_close(struct card *card)
     if (card->is_loaded) {
         card->backend->type_unload(card->device, card->type);
     }
+    // One that cannot be opened any more is lost, too.
+    card->is_lost = card->device == NULL || card->backend->is_lost(card->device);
     if (card->device != NULL) {
         card->backend->close(card->device);
     }
@@ -269,7 +277,8 @@ static void run(struct card *card, struct cell_batch *batch)
         }
     }
     if (batch->status != BASE_OK) {
-        card->wrong = base_status_name(batch->status);
+        card->wrong = card->backend->is_lost(card->device) ? card->backend->why_lost(card->device)
+                                                           : base_status_name(batch->status);
     }
 }
 
@@ -359,7 +368,9 @@ static void run_chains(struct card *card, struct rig_chain *chains, uint32_t n,
         for (uint32_t r = 0; r < batch.n_rows; r++) {
             struct rig_chain *chain = rows[r].tag;
             chain->done += rows[r].steps_done;
-            card->wrong = rows[r].steps_done == 0 ? "a row has taken no step" : card->wrong;
+            if (card->wrong == NULL && rows[r].steps_done == 0) {
+                card->wrong = "a row has taken no step";
+            }
         }
     }
 }
@@ -447,8 +458,7 @@ static bool is_by_share(const struct card *card, const struct cell_kind *kind)
            (card->products != CELL_PRODUCTS_FP32 || !must_have_same_bits(card));
 }
 
-static bool check_shape(struct card *card, const struct cell_kind *kind, const uint32_t *shape,
-                        bool is_quick)
+static bool check_shape(struct card *card, const struct cell_kind *kind, const uint32_t *shape)
 {
     struct build build;
     bool is_right = true;
@@ -457,7 +467,7 @@ static bool check_shape(struct card *card, const struct cell_kind *kind, const u
     (void)card_open(card, &build.def, CHECK_ROWS);
     for (size_t i = 0; i < sizeof(row_counts) / sizeof(row_counts[0]); i++) {
         struct verdict verdict = {0, true};
-        if (is_quick && row_counts[i] != QUICK_ROWS) {
+        if (card->is_quick && row_counts[i] != QUICK_ROWS) {
             continue;
         }
         if (card->wrong == NULL) {
@@ -482,15 +492,15 @@ static bool check_shape(struct card *card, const struct cell_kind *kind, const u
     return is_right;
 }
 
-static bool check_all(struct card *card, bool is_quick)
+static bool check_all(struct card *card)
 {
     bool is_right = true;
     for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
         for (size_t s = 0; s < sizeof(shapes) / sizeof(shapes[0]); s++) {
             const bool is_left_out = card->products != CELL_PRODUCTS_FP32 && k >= ROUNDED_KINDS &&
                                      s + 1 == sizeof(shapes) / sizeof(shapes[0]);
-            if (is_quick ? s == QUICK_SHAPE : !is_left_out) {
-                is_right &= check_shape(card, &kinds[k], shapes[s], is_quick);
+            if (!card->is_lost && (card->is_quick ? s == QUICK_SHAPE : !is_left_out)) {
+                is_right &= check_shape(card, &kinds[k], shapes[s]);
             }
         }
     }
@@ -559,7 +569,7 @@ static bool bench_all(struct card *card)
         {0, 1024, 256}, {0, 1024, 512}, {0, 1024, 1024},
     };
     bool is_right = true;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]) && !card->is_lost; i++) {
         struct build build;
         double us[BENCH_RUNS] = {0};
         uint32_t n_us = 1; // a zero, where it has failed
@@ -594,9 +604,9 @@ int main(int argc, char **argv)
     const bool is_known =
         cell_products_find(argc == 4 ? argv[3] : "fp32", &card.products, NULL) == BASE_OK;
     const bool is_bench = strcmp(job, "bench") == 0;
-    const bool is_quick = strcmp(job, "quick") == 0;
+    card.is_quick = strcmp(job, "quick") == 0;
     if (card.backend == NULL || !is_known ||
-        (!is_bench && !is_quick && strcmp(job, "check") != 0)) {
+        (!is_bench && !card.is_quick && strcmp(job, "check") != 0)) {
         (void)fprintf(stderr, "usage: card quick|check|bench DEVICE [PRODUCTS]\n");
         return EXIT_USAGE;
     }
@@ -609,6 +619,12 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "card: %s\n", card.error.message);
         return EXIT_NO_DEVICE;
     }
-    const bool is_right = is_bench ? bench_all(&card) : check_all(&card, is_quick);
+    const bool is_right = is_bench ? bench_all(&card) : check_all(&card);
+    if (card.is_lost) {
+        (void)printf("{\"part\":\"%s\",\"case\":\"the rest\",\"device\":\"%s\",\"products\":\"%s\"",
+                     is_bench ? "step" : "check", card.backend->name,
+                     cell_products_name(card.products));
+        card_end_line("not run: the device was lost");
+    }
     return is_right ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -28,12 +28,24 @@ static enum base_status load_wrong(struct cell_device *device, const struct cell
     return status;
 }
 
+/* From here on nothing of a stream is run. */
+static void submit_hung(struct cell_device *device, uint32_t queue, struct cell_batch *batch)
+{
+    cuda_host_hang(true);
+    cuda_host_backend()->submit(device, queue, batch);
+}
+
 const struct cell_backend *card_backend(const char *name)
 {
     static struct cell_backend wrong;
     if (strcmp(name, "cuda-host-wrong") == 0) {
         wrong = *cuda_host_backend();
         wrong.type_load = load_wrong;
+        return &wrong;
+    }
+    if (strcmp(name, "cuda-host-hung") == 0) {
+        wrong = *cuda_host_backend();
+        wrong.submit = submit_hung;
         return &wrong;
     }
     if (strcmp(name, "cuda-host-lost") == 0) {
