@@ -955,6 +955,7 @@ TEST_SCRIPTS = \
   tests/daemon/test_tls.sh \
   tests/daemon/test_tokens.sh \
   tests/cuda/test_card.sh \
+  tests/cuda/test_driver.sh \
   tests/cuda/test_lane_wrong.sh \
   tests/cuda/test_lanes.sh \
   tests/cuda/test_library.sh \

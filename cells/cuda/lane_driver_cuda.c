@@ -48,14 +48,20 @@ static const void *find_kernel(const char *name)
     return found;
 }
 
+/* What a block may ask for is the kernel's, not the lane's: so it is as much as the card has, or a
+ * lane that asks for less would have those before it fail at their next launch. */
 static cudaError_t prepare(struct cell_cuda_lane *lane)
 {
-    struct cudaFuncAttributes attributes;
+    struct cudaFuncAttributes attributes = {0};
     cudaError_t status = cudaSetDevice(lane->cuda->card);
     status = status == cudaSuccess ? cudaFuncGetAttributes(&attributes, lane->kernel) : status;
+    const size_t most = lane->cuda->room.shared_block - attributes.sharedSizeBytes;
+    if (status == cudaSuccess && lane->shared_bytes > most) {
+        status = cudaErrorInvalidValue;
+    }
     status = status == cudaSuccess
                  ? cudaFuncSetAttribute(lane->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                        (int)lane->shared_bytes)
+                                        (int)most)
                  : status;
     return status == cudaSuccess ? cudaStreamCreateWithFlags(&lane->stream, cudaStreamNonBlocking)
                                  : status;
