@@ -133,12 +133,24 @@ static void cuda_close(struct cell_cuda *cuda, bool is_lost)
     base_free(cuda);
 }
 
+/* Read at the first call of the process; what whoever started it has set stays.
+ *
+ * A kernel that is loaded at its first launch waits for all that runs, and a lane does not end. A
+ * stream has one of 8 queues of the card unless it is told otherwise: more streams share them, and
+ * what stands behind a lane's kernel in one waits for it. 16 lanes, the queues and what loads are
+ * fewer than 32. */
+static void tell_runtime(void)
+{
+    // NOLINTBEGIN(concurrency-mt-unsafe): devices are opened before other threads read it
+    (void)setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+    (void)setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+    // NOLINTEND(concurrency-mt-unsafe)
+}
+
 static enum base_status cuda_open(const struct cell_device_options *options, struct cell_cuda **out,
                                   struct base_error *error)
 {
-    // Before the first call: a kernel that is loaded at its first launch waits for all that runs.
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): devices are opened before other threads read it
-    (void)setenv("CUDA_MODULE_LOADING", "EAGER", 1);
+    tell_runtime();
     struct cell_cuda *cuda = base_alloc(sizeof(*cuda));
     if (cuda != NULL) {
         cuda->shapes = base_alloc_array(CELL_CUDA__SHAPES, sizeof(*cuda->shapes));

@@ -1,7 +1,7 @@
 /* Whether a CUDA device computes what it should, and how fast: a program that needs gcc, nvcc and
  * cuBLASLt, and none of the tests' or the server's libraries (scripts/gpu/check.sh, bench.sh).
  *
- *   quick   a few of check's cases, for tools that slow it down
+ *   quick   a few of check's cases without lanes, for tools that slow it down
  *   check   every kind of cell at edges of its shapes: chains of different lengths that join and
  *           leave, against double precision (tests/cells/oracle.h); and each chain alone against
  *           itself in company, bit by bit
@@ -225,11 +225,13 @@ struct card {
 
 static bool card_open(struct card *card, const struct cell_def *def, uint32_t rows)
 {
-    // A tool that slows it down takes its time at a kernel's first launch.
+    // A tool that slows it down takes its time at a kernel's first launch, and may run kernel and
+    // host one after the other, which a lane does not bear.
     const struct cell_device_options options = {.n_queues = 1,
                                                 .batches_queued_max = 4,
                                                 .watchdog_ns =
-                                                    (card->is_quick ? 5 : 1) * WATCHDOG_NS};
+                                                    (card->is_quick ? 5 : 1) * WATCHDOG_NS,
+                                                .lanes_off = card->is_quick};
     bool is_new = false;
     card->is_loaded = card->backend->open(&options, &card->device, &card->error) == BASE_OK &&
                       cell_registry_create(&card->registry) == BASE_OK &&

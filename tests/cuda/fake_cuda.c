@@ -1,6 +1,7 @@
 /* The driver on a card (cells/cuda/driver_cuda.c, lane_driver_cuda.c) over a CUDA runtime that is
  * made up: what it asks of the runtime, in which order. Only what is called here is there; the
- * runtime's own headers say how it looks (test_driver.sh).
+ * runtime's own headers say how it looks (test_driver.sh). The arguments: what the environment is
+ * to have told the runtime at its first call.
  *
  * A kernel's largest dynamic shared memory is the kernel's, as on a card: the last value counts for
  * all its launches. */
@@ -17,7 +18,8 @@
 #define SHARED_STATIC 1024u        /* of each kernel */
 
 static struct {
-    int calls;
+    char loading[16]; /* of the environment, as the first call found it */
+    char connections[16];
     int dynamic_max; /* one kernel's */
     int handles;     /* open */
     int failed;
@@ -31,11 +33,20 @@ static void want(int is_so, const char *what)
     }
 }
 
+static void note_environment(const char *name, char out[16])
+{
+    const char *value = getenv(name);
+    (void)snprintf(out, 16, "%s", value == NULL ? "" : value);
+}
+
 /* ---- The runtime ---- */
+
+// NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): its names are not ours
 
 cudaError_t cudaGetDeviceCount(int *count)
 {
-    fake.calls++;
+    note_environment("CUDA_MODULE_LOADING", fake.loading);
+    note_environment("CUDA_DEVICE_MAX_CONNECTIONS", fake.connections);
     *count = 1;
     return cudaSuccess;
 }
@@ -80,6 +91,7 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **out, unsig
 {
     (void)version;
     (void)flags;
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): something that nobody calls
     *out = (void *)(size_t)(strcmp(name, "cuStreamWriteValue64") == 0);
     *result = cudaDriverEntryPointSuccess;
     return cudaSuccess;
@@ -150,6 +162,8 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle)
     return CUBLAS_STATUS_SUCCESS;
 }
 
+// NOLINTEND(readability-inconsistent-declaration-parameter-name)
+
 /* ---- The rest of the driver ---- */
 
 #define KERNEL(name)                                                                               \
@@ -197,8 +211,10 @@ static void test_lanes_of_one_kernel(struct cell_cuda *cuda)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    const char *loading = argc > 1 ? argv[1] : "";
+    const char *connections = argc > 2 ? argv[2] : "";
     const struct cell_device_options options = {.n_queues = 1, .batches_queued_max = 1};
     struct cell_cuda *cuda = NULL;
     struct base_error error = {BASE_OK, ""};
@@ -208,5 +224,7 @@ int main(void)
         cell_cuda_driver.close(cuda, false);
     }
     want(fake.handles == 0, "something is left");
+    want(strcmp(fake.loading, loading) == 0, "CUDA_MODULE_LOADING is another");
+    want(strcmp(fake.connections, connections) == 0, "CUDA_DEVICE_MAX_CONNECTIONS is another");
     return fake.failed;
 }
