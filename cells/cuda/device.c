@@ -16,9 +16,10 @@ static enum base_status open_all(struct cell_device *device, struct base_error *
     for (uint32_t q = 0; q < device->n_queues && status == BASE_OK; q++) {
         status = cell_cuda__queue_open(device, &device->queues[q]);
     }
-    return status == BASE_OK
-               ? BASE_OK
-               : base_fail(error, status, "%s device: cannot open its streams", driver->name);
+    if (status != BASE_OK) {
+        return base_fail(error, status, "%s device: cannot open its streams", driver->name);
+    }
+    return device->n_queues == 0 ? BASE_OK : cell_cuda__queue_try(&device->queues[0], error);
 }
 
 enum base_status cell_cuda_open(const struct cell_cuda_driver *driver,

@@ -216,6 +216,11 @@ const _Atomic uint32_t *cell_cuda__attention_of(const struct cell_cuda__queue *q
 enum base_status cell_cuda__queue_open(struct cell_device *device, struct cell_cuda__queue *queue);
 void cell_cuda__queue_close(struct cell_cuda__queue *queue);
 
+/* Has the card write a word in the order of the queue's stream: that a driver has the call does not
+ * say that the card, or who shares it out, allows it. Nothing outstanding; waits for 3 s at most,
+ * and then the device is lost. */
+enum base_status cell_cuda__queue_try(struct cell_cuda__queue *queue, struct base_error *error);
+
 /* No batch is outstanding, but pieces of one may be that was over before they came: waits for them.
  */
 void cell_cuda__queue_drain(struct cell_cuda__queue *queue);

@@ -13,6 +13,7 @@
 #include "cells/cuda/device_state.h"
 
 #include "base/assert.h"
+#include "base/clock.h"
 
 #include <stdatomic.h>
 
@@ -22,6 +23,8 @@
 
 #define NS_PER_MS UINT64_C(1000000)
 #define ASK_NS    NS_PER_MS
+
+#define TRY_NS (3 * BASE_NS_PER_S) /* for the first word of a stream */
 
 static struct cell_cuda_pinned word_of(const struct cell_cuda__queue *queue, size_t offset)
 {
@@ -47,6 +50,31 @@ enum base_status cell_cuda__queue_open(struct cell_device *device, struct cell_c
     }
     BASE_TRY(device->driver->stream_open(device->cuda, &queue->stream));
     return device->driver->pin(device->cuda, sizeof(struct cell_cuda__words), &queue->words);
+}
+
+enum base_status cell_cuda__queue_try(struct cell_cuda__queue *queue, struct base_error *error)
+{
+    struct cell_device *device = queue->device;
+    const struct cell_cuda_pinned word = word_of(queue, offsetof(struct cell_cuda__words, pieces));
+    _Atomic uint64_t *pieces = &words_of(queue)->pieces;
+    const uint64_t from_ns = base_now_ns();
+    if (device->driver->write64(queue->stream, &word, 1) != BASE_OK) {
+        return base_fail(error, BASE_UNAVAILABLE,
+                         "%s device: the card does not allow 64-bit words to be written in the "
+                         "order of a stream (cuStreamWriteValue64)",
+                         device->driver->name);
+    }
+    while (atomic_load_explicit(pieces, memory_order_acquire) != 1) {
+        if (base_now_ns() - from_ns > TRY_NS) {
+            device->is_lost = true; // it may still write
+            return base_fail(error, BASE_UNAVAILABLE,
+                             "%s device: a word that its stream writes (cuStreamWriteValue64) does "
+                             "not arrive",
+                             device->driver->name);
+        }
+    }
+    atomic_store_explicit(pieces, 0, memory_order_relaxed);
+    return BASE_OK;
 }
 
 void cell_cuda__queue_close(struct cell_cuda__queue *queue)

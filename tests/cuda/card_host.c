@@ -28,6 +28,13 @@ static enum base_status load_wrong(struct cell_device *device, const struct cell
     return status;
 }
 
+static enum base_status open_hung(const struct cell_device_options *options,
+                                  struct cell_device **out, struct base_error *error)
+{
+    cuda_host_hang(false);
+    return cuda_host_backend()->open(options, out, error);
+}
+
 /* From here on nothing of a stream is run. */
 static void submit_hung(struct cell_device *device, uint32_t queue, struct cell_batch *batch)
 {
@@ -45,6 +52,7 @@ const struct cell_backend *card_backend(const char *name)
     }
     if (strcmp(name, "cuda-host-hung") == 0) {
         wrong = *cuda_host_backend();
+        wrong.open = open_hung;
         wrong.submit = submit_hung;
         return &wrong;
     }

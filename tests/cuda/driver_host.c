@@ -72,7 +72,7 @@ struct cell_cuda_stream {
 
 static struct {
     _Atomic uint64_t fail_at;
-    _Atomic bool is_failed, is_faulting, is_hung;
+    _Atomic bool is_failed, is_faulting, is_hung, has_no_words;
     _Atomic uint64_t pause_ns;
     _Atomic uint64_t calls, launches, replays, allocs, unsound, card_bytes;
 } knobs;
@@ -92,6 +92,11 @@ void cuda_host_fault(void)
 void cuda_host_hang(bool is_hung)
 {
     atomic_store(&knobs.is_hung, is_hung);
+}
+
+void cuda_host_refuse_words(bool is_refused)
+{
+    atomic_store(&knobs.has_no_words, is_refused);
 }
 
 void cuda_host_pause(uint64_t ns)
@@ -571,6 +576,9 @@ static enum base_status write64(struct cell_cuda_stream *stream,
                                 const struct cell_cuda_pinned *word, uint64_t value)
 {
     check_inside(stream->cuda->pinned, word->host, sizeof(value));
+    if (atomic_load(&knobs.has_no_words)) {
+        return BASE_UNAVAILABLE;
+    }
     return append(stream, &(struct command){.kind = WRITE64, .to = word->host, .value = value});
 }
 

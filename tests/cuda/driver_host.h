@@ -32,6 +32,9 @@ void cuda_host_fault(void);
 /* Streams stand still until told otherwise; closing goes on. */
 void cuda_host_hang(bool is_hung);
 
+/* Whether cards refuse to write words in the order of a stream. */
+void cuda_host_refuse_words(bool is_refused);
+
 /* Pauses before each command, at random, 0..ns. */
 void cuda_host_pause(uint64_t ns);
 

@@ -118,6 +118,24 @@ START_TEST(test_a_card_that_is_not_there)
 }
 END_TEST
 
+/* _i: that refuses to write a word in the order of a stream; whose word does not arrive. */
+START_TEST(test_a_card_without_words_in_order_is_not_opened)
+{
+    struct cell_device *device = NULL;
+    struct base_error error = {BASE_OK, ""};
+    const struct cell_device_options options = {.n_queues = 2, .batches_queued_max = 1};
+    cuda_host_refuse_words(_i == 0);
+    cuda_host_hang(_i == 1);
+    ck_assert_int_eq(cuda_host_backend()->open(&options, &device, &error), BASE_UNAVAILABLE);
+    ck_assert_ptr_nonnull(
+        strstr(error.message, _i == 0 ? "does not allow 64-bit words" : "arrive"));
+    cuda_host_refuse_words(false);
+    cuda_host_hang(false);
+    ck_assert_int_eq(cuda_host_backend()->open(&options, &device, &error), BASE_OK);
+    cuda_host_backend()->close(device);
+}
+END_TEST
+
 /* _i: an LSTM with int8 weights; rows of which 1,024 are more words than a kernel counts. */
 START_TEST(test_what_it_has_no_kernel_for_is_refused_by_name)
 {
@@ -297,6 +315,7 @@ int main(void)
     tcase_set_timeout(tcase, 120);
     tcase_add_loop_test(tcase, test_faults_at_start_up_are_told, 0, 2);
     tcase_add_test(tcase, test_a_card_that_is_not_there);
+    tcase_add_loop_test(tcase, test_a_card_without_words_in_order_is_not_opened, 0, 2);
     tcase_add_loop_test(tcase, test_what_it_has_no_kernel_for_is_refused_by_name, 0, 2);
     tcase_add_loop_test(tcase, test_faults_while_it_runs, 0, FAULTS);
     tcase_add_loop_test(tcase, test_lanes_that_hang, LANE_HOST_HANG_FAULT, LANE_HOST_HANG_DEAF + 1);
