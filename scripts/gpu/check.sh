@@ -10,7 +10,7 @@ USAGE='usage: scripts/gpu/check.sh [--build-only | --host] [--arch 80,90a] [--on
   --arch LIST    targets of nvcc (default: what the card is)
   --build FOLDER for the program (default build/gpu)
   --only LIST    of exact (our own products), library (cuBLASLt), both with -tf32, -bf16, -bf16x3 behind them, lane,
-                 memcheck, racecheck, lane-memcheck, lane-racecheck
+                 memcheck, lane-memcheck, racecheck, lane-racecheck
   --out FOLDER   for check.jsonl and check.md (default build/gpu/results)'
 DEFAULT_ARCHS='80 90'
 # shellcheck source=scripts/gpu/common.sh
@@ -37,6 +37,10 @@ begin_card "$@"
 sanitize() {
     local name=$1 seconds=$2 tool=$3
     shift 3
+    if [ -z "$sanitizer" ]; then
+        unsupported "$name" 'no compute-sanitizer in the toolkit or in PATH'
+        return
+    fi
     part "$name" "$seconds" env CUDA_MODULE_LOADING=LAZY "$sanitizer" --tool "$tool" --error-exitcode 9 --log-file "$out/$name.log" "$@"
 }
 
@@ -49,10 +53,9 @@ for products in tf32 bf16 bf16x3; do
 done
 part lane 50 "$card_lane" check cuda
 sanitizer=$toolkit/bin/compute-sanitizer
-if [ -x "$sanitizer" ]; then
-    sanitize memcheck 60 memcheck "$card" quick cuda-exact
-    sanitize racecheck 60 racecheck "$card" quick cuda-exact
-    sanitize lane-memcheck 40 memcheck "$card_lane" filled cuda
-    sanitize lane-racecheck 40 racecheck "$card_lane" filled cuda
-fi
+[ -x "$sanitizer" ] || sanitizer=$(command -v compute-sanitizer)
+sanitize memcheck 60 memcheck "$card" quick cuda-exact
+sanitize lane-memcheck 40 memcheck "$card_lane" filled cuda
+sanitize racecheck 60 racecheck "$card" quick cuda-exact
+sanitize lane-racecheck 40 racecheck "$card_lane" filled cuda
 end_results

@@ -202,6 +202,13 @@ part() {
     clocks "$name"
 }
 
+# unsupported NAME REASON: a line of a part that cannot be run here.
+unsupported() {
+    is_wanted "$1" || return 0
+    echo "$1: $2" >&2
+    printf '{"part":"%s","case":"all of it",%s}\n' "$1" "$(json status unsupported reason "$2")" >>"$results"
+}
+
 # Prints the tables, beside the lines in a file too, and ends.
 end_results() {
     local tables=${results%.jsonl}.md

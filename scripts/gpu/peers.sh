@@ -23,15 +23,16 @@ for folder in site.getsitepackages() + [site.getusersitepackages()] + sys.path:
     print(folder)' 2>/dev/null | sort -u
 }
 
-# Sets cudnn_include and cudnn_library, from the first folder that has both; false when none has.
+# Sets cudnn_include and cudnn_library, from the first folder that has both; false when none has. Where it was said
+# which, no other is taken.
 find_cudnn() {
     local folder package
-    local folders=("${CUDNN_HOME:-}" "$toolkit" /usr/local /usr)
+    local folders=("$toolkit" /usr/local /usr)
     while read -r package; do
         folders+=("$package/nvidia/cudnn")
     done < <(python_folders)
+    [ -z "${CUDNN_HOME:-}" ] || folders=("$CUDNN_HOME")
     for folder in "${folders[@]}"; do
-        [ -n "$folder" ] || continue
         for cudnn_include in "$folder/include" "$folder/include/$(uname -m)-linux-gnu"; do
             [ -e "$cudnn_include/cudnn.h" ] || continue
             for cudnn_library in "$folder"/{lib64,lib,"lib/$(uname -m)-linux-gnu"}/libcudnn.so.9; do
@@ -66,19 +67,29 @@ if [ "$build_only" -eq 0 ]; then
 fi
 want_nvcc
 choose_archs
+no_cudnn=
 if is_wanted cudnn; then
-    if ! find_cudnn; then
-        echo "$0: no cudnn.h beside a libcudnn.so.9: set CUDNN_HOME" >&2
-        exit $EXIT_BUILD
+    if find_cudnn; then
+        build peers_cudnn -I"$cudnn_include" -Xlinker "$cudnn_library"
+    else
+        no_cudnn='no cudnn.h beside a libcudnn.so.9: set CUDNN_HOME'
     fi
-    build peers_cudnn -I"$cudnn_include" -Xlinker "$cudnn_library"
+fi
+# PyTorch, which may bring a libcudnn.so.9 of its own, is measured all the same.
+if [ -n "$no_cudnn" ] && { [ "$build_only" -eq 1 ] || ! is_wanted torch; }; then
+    echo "$0: $no_cudnn" >&2
+    exit $EXIT_BUILD
 fi
 if [ "$build_only" -eq 1 ]; then
     exit 0
 fi
 
 begin_results peers
-part cudnn 250 env LD_LIBRARY_PATH="$(library_path)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
-    "$programs/peers_cudnn-${archs// /-}" 240
+if [ -n "$no_cudnn" ]; then
+    unsupported cudnn "$no_cudnn"
+else
+    part cudnn 250 env LD_LIBRARY_PATH="$(library_path)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
+        "$programs/peers_cudnn-${archs// /-}" 240
+fi
 part torch 215 "$python" bench/gpu/peers_torch.py --seconds 170
 end_results

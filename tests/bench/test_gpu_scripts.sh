@@ -174,6 +174,36 @@ SCRIPT
 try 1 env PATH="$folder/bin:$PATH" bash "$folder/bound.sh" "$folder/results" "$folder/programs/launch-90a"
 says '"case":"all of it","status":"failed","reason":"not done within 1 s"'
 
+# What a machine lacks is a line, and the rest is measured.
+cat >"$folder/lacks.sh" <<'SCRIPT'
+. scripts/gpu/common.sh
+results=$1
+take_options --only memcheck
+unsupported memcheck 'no "tool"'
+unsupported racecheck 'not asked for'
+SCRIPT
+try 0 bash "$folder/lacks.sh" "$folder/lacks.jsonl"
+try 0 cat "$folder/lacks.jsonl"
+says '{"part":"memcheck","case":"all of it","status":"unsupported","reason":"no \"tool\""}'
+[ "$(wc -l <"$folder/lacks.jsonl")" -eq 1 ] || wrong "what was not asked for is told: $(cat "$folder/lacks.jsonl")"
+tool python <<'SCRIPT'
+#!/bin/bash
+case $1 in
+bench/gpu/peers_torch.py) echo '{"part":"torch","case":"a","checked":true,"status":"ok"}' ;;
+-c) ;;
+*) exec python3 "$@" ;;
+esac
+SCRIPT
+# shellcheck disable=SC2317 # it is reached, by try
+peers() {
+    PATH="$folder/bin:$PATH" PYTHON="$folder/bin/python" CUDNN_HOME="$folder/none" scripts/gpu/peers.sh \
+        --out "$folder/results" --build "$folder/programs" "$@"
+}
+try 0 peers
+says '| all of it | unsupported: no cudnn.h beside a libcudnn.so.9: set CUDNN_HOME |'
+try 4 peers --only cudnn
+grep -q '"part":"torch","case":"a"' "$folder/results/peers.jsonl" || wrong "PyTorch is not measured without cuDNN"
+
 for file in bench/gpu/*.py; do
     try 0 python3 -c 'import ast, sys; ast.parse(open(sys.argv[1], encoding="utf-8").read())' "$file"
 done
