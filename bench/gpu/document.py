@@ -101,7 +101,7 @@ def steps(entries):
                     pieces += [f"**{title}, {cell.upper()}, cuDNN and PyTorch: {form}** ({why})", found]
     return "### A step, ours beside others", (
         "Microseconds a step, p50: ours (bold) by the CPU's clock from submit until it is seen complete, over 64 steps "
-        "(a lane: 8,192), others `events_us`. No batch of ours has more than 1,024 rows."
+        "(a lane: 2,048), others `events_us`. No batch of ours has more than 1,024 rows."
     ), pieces
 
 

@@ -23,5 +23,5 @@ for products in tf32 bf16 bf16x3; do
     part "library-$products" 80 "$card" bench cuda $products
 done
 part exact 120 "$card" bench cuda-exact
-part lane 80 "$card_lane" bench cuda
+part lane 80 "$card_lane" bench cuda 2048 # steps of a run: all shapes fit the time
 end_results

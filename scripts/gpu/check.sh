@@ -48,8 +48,8 @@ begin_results check
 part exact 90 "$card" check cuda-exact
 part library 90 "$card" check cuda
 for products in tf32 bf16 bf16x3; do
-    part "exact-$products" 25 "$card" check cuda-exact $products
-    part "library-$products" 25 "$card" check cuda $products
+    part "exact-$products" 45 "$card" check cuda-exact $products
+    part "library-$products" 45 "$card" check cuda $products
 done
 part lane 50 "$card_lane" check cuda
 sanitizer=$toolkit/bin/compute-sanitizer
