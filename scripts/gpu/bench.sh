@@ -9,7 +9,8 @@ USAGE='usage: scripts/gpu/bench.sh [--build-only] [--arch 80,90a] [--only librar
   --arch LIST    targets of nvcc (default: what the card is)
   --build FOLDER for the program (default build/gpu)
   --only LIST    of library (cuBLASLt), library-tf32, library-bf16, library-bf16x3, exact (our own products), lane
-  --out FOLDER   for bench.jsonl and bench.md (default build/gpu/results)'
+  --out FOLDER   for bench.jsonl and bench.md (default build/gpu/results)
+  --name NAME    of these files, in place of bench'
 DEFAULT_ARCHS='80 90'
 # shellcheck source=scripts/gpu/common.sh
 . scripts/gpu/common.sh

@@ -90,6 +90,9 @@ build_cuda() {
     local program=$1
     shift
     compile_kernels
+    # The scripts of one call build the same.
+    [ -n "$(find base bench cells loadgen scheduler server tests/cells tests/cuda worker "${kernels[@]}" \
+        -name '*.[cho]' -newer "$program" 2>&1)" ] || return 0
     or_leave "${CC:-gcc}" "${card_flags[@]}" -isystem "$toolkit/include" "$@" tests/cuda/card_cuda.c \
         "${cuda_driver[@]}" "${kernels[@]}" -L"$toolkit/lib64" \
         -Wl,-rpath,"$toolkit/lib64" -lcublasLt -lcudart_static -ldl -lrt -lm -lstdc++ -o "$program"

@@ -11,7 +11,8 @@ USAGE='usage: scripts/gpu/check.sh [--build-only | --host] [--arch 80,90a] [--on
   --build FOLDER for the program (default build/gpu)
   --only LIST    of exact (our own products), library (cuBLASLt), both with -tf32, -bf16, -bf16x3 behind them, lane,
                  memcheck, lane-memcheck, racecheck, lane-racecheck
-  --out FOLDER   for check.jsonl and check.md (default build/gpu/results)'
+  --out FOLDER   for check.jsonl and check.md (default build/gpu/results)
+  --name NAME    of these files, in place of check'
 DEFAULT_ARCHS='80 90'
 # shellcheck source=scripts/gpu/common.sh
 . scripts/gpu/common.sh

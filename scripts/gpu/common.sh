@@ -10,6 +10,7 @@ EXIT_NO_GPU=3
 EXIT_BUILD=4
 
 build_only=0
+results_name=
 archs=
 only=
 out=build/gpu/results
@@ -20,7 +21,7 @@ take_options() {
     while [ $# -gt 0 ]; do
         case $1 in
         --build-only) build_only=1 ;;
-        --arch | --build | --only | --out)
+        --arch | --build | --name | --only | --out)
             if [ $# -lt 2 ]; then
                 echo "$0: $1 wants a value" >&2
                 exit $EXIT_USAGE
@@ -28,6 +29,7 @@ take_options() {
             case $1 in
             --arch) archs=${2//,/ } ;;
             --build) programs=$2 ;;
+            --name) results_name=$2 ;;
             --only) only=,$2, ;;
             --out) out=$2 ;;
             esac
@@ -143,15 +145,40 @@ first() {
     printf '%s' "${line:-unknown}"
 }
 
+# timed SECONDS COMMAND...: waits so long at most, and may be interrupted meanwhile (end_running).
+running=
+timed() {
+    timeout -k 2 "$@" &
+    running=$!
+    wait "$running"
+    local status=$?
+    running=
+    return $status
+}
+
+# Told to end: ends first what runs. A program of the card's must not outlive its script; `timeout` has it, and all
+# that it has started, in a group of its own, hands the signal on, and kills what does not listen.
+end_running() {
+    if [ -n "$running" ]; then
+        kill -TERM "$running"
+        wait "$running"
+        printf '\n{"part":"%s","case":"all of it",%s}\n' "$running_part" \
+            "$(json status failed reason 'told to end')" >>"$results"
+    fi
+    exit 143
+}
+
 # Starts the file of results with what they must be kept with. Kernels load before anything is timed.
 begin_results() {
     local changed
+    trap end_running HUP INT TERM
     changed=$(git status --porcelain --untracked-files=no 2>/dev/null | head -n 1)
     mkdir -p "$out"
-    results=$out/$1.jsonl
+    local name=${results_name:-$1}
+    results=$out/$name.jsonl
     failed=0
     export CUDA_MODULE_LOADING=EAGER
-    : >"$out/$1.err"
+    : >"$out/$name.err"
     printf '{"part":"machine",%s}\n' "$(json \
         commit "${COMMIT:-$(first git rev-parse --short HEAD)${changed:+, changed}}" \
         date "$(date -u '+%F %H:%M UTC')" \
@@ -183,7 +210,8 @@ part() {
     is_wanted "$name" || return 0
     echo "$name .." >&2
     lines=$(wc -l <"$results")
-    timeout -k 2 "$seconds" "$@" >>"$results" 2>"$errors"
+    running_part=$name
+    timed "$seconds" "$@" >>"$results" 2>"$errors"
     status=$?
     sed "s/^/$name: /" "$errors" >>"${results%.jsonl}.err"
     case $status in

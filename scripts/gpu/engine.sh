@@ -11,7 +11,8 @@ USAGE='usage: scripts/gpu/engine.sh [--build-only | --host] [--arch 80,90a] [--o
   --only LIST    of library (cuBLASLt), exact (our own products)
   --cells FILE   a model as cellbatch-bench engine --model .. --write-cells FILE has written it
                  (default build/gpu/langid.cells, where it is there)
-  --out FOLDER   for engine.jsonl and engine.md (default build/gpu/results)'
+  --out FOLDER   for engine.jsonl and engine.md (default build/gpu/results)
+  --name NAME    of these files, in place of engine'
 DEFAULT_ARCHS='80 90'
 # shellcheck source=scripts/gpu/common.sh
 . scripts/gpu/common.sh

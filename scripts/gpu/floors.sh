@@ -8,7 +8,8 @@ USAGE='usage: scripts/gpu/floors.sh [--build-only] [--arch 80,90a] [--only barri
   --arch LIST    targets of nvcc (default: what the card is)
   --build FOLDER for the programs (default build/gpu)
   --only LIST    of facts, barrier, cluster, broadcast, mma, wgmma, doorbell, launch, colaunch
-  --out FOLDER   for floors.jsonl and floors.md (default build/gpu/results)'
+  --out FOLDER   for floors.jsonl and floors.md (default build/gpu/results)
+  --name NAME    of these files, in place of floors'
 DEFAULT_ARCHS='80 90a'
 # shellcheck source=scripts/gpu/common.sh
 . scripts/gpu/common.sh

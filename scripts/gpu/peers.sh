@@ -10,6 +10,7 @@ USAGE='usage: scripts/gpu/peers.sh [--build-only] [--arch 80,90a] [--only cudnn]
   --build FOLDER for the programs (default build/gpu)
   --only LIST    of cudnn, torch
   --out FOLDER   for peers.jsonl and peers.md (default build/gpu/results)
+  --name NAME    of these files, in place of peers
 CUDNN_HOME may name a folder with include/cudnn.h and lib/libcudnn.so.9, PYTHON a Python that has PyTorch.'
 DEFAULT_ARCHS='80 90 90a'
 # shellcheck source=scripts/gpu/common.sh

@@ -129,7 +129,7 @@ case $name in
 mma) text="echo '${line%,*},\"status\":\"failed\",\"reason\":\"wrong\"}'; exit 1" ;;
 cluster) text="echo '$line'; echo broken >&2; exit 1" ;;
 doorbell) text='echo last words >&2; exit 9' ;;
-launch) text="trap '' TERM; while :; do sleep 0.1; done" ;;
+launch) text="echo \$\$ >\$0.pid; trap '' TERM; while :; do sleep 0.1; done" ;;
 broadcast) exit 1 ;;
 *) text="echo '$line'" ;;
 esac
@@ -173,6 +173,46 @@ exit $failed
 SCRIPT
 try 1 env PATH="$folder/bin:$PATH" bash "$folder/bound.sh" "$folder/results" "$folder/programs/launch-90a"
 says '"case":"all of it","status":"failed","reason":"not done within 1 s"'
+
+# ---- All of it ----
+
+# shellcheck disable=SC2317 # it is reached, by try
+all() {
+    PATH="$folder/bin:$PATH" scripts/gpu/all.sh --out "$folder/all" --build "$folder/programs" "$@"
+}
+try 2 all --limit 0
+says '--limit wants a value'
+try 2 all --pack
+try 1 all --only floors,peers --limit 20 --pack "$folder/all.tar.gz"
+says 'floors: not begun, of 20 s '
+says 'peers: not begun, of 20 s '
+try 0 tar -tzf "$folder/all.tar.gz"
+says './gpu.md'
+
+# Told to end in the middle of a step: nothing runs on, and what was measured until then is in the archive.
+rm "$folder/all.tar.gz" "$folder/programs"/launch*.pid
+PATH="$folder/bin:$PATH" scripts/gpu/all.sh --out "$folder/all" --build "$folder/programs" --only floors,peers \
+    --pack "$folder/all.tar.gz" >"$folder/said" 2>&1 &
+all=$!
+for ((i = 0; i < 600 && $(find "$folder/programs" -name 'launch*.pid' -size +0 | wc -l) == 0; i++)); do
+    sleep 0.1
+done
+kill -TERM "$all"
+wait "$all"
+status=$?
+[ $status -eq 143 ] || wrong "all.sh told to end: exit status $status: $(cat "$folder/said")"
+program=$(cat "$folder/programs"/launch*.pid)
+for ((i = 0; i < 50; i++)); do # one that was killed is there until it is buried
+    kill -0 "$program" 2>/dev/null || break
+    sleep 0.1
+done
+[ $i -lt 50 ] || wrong "a program runs on"
+mkdir "$folder/unpacked"
+try 0 tar -C "$folder/unpacked" -xzf "$folder/all.tar.gz"
+try 0 cat "$folder/unpacked/floors.jsonl"
+says '{"part":"facts","case":"a","checked":true,"status":"ok"}'
+says '{"part":"launch","case":"all of it","status":"failed","reason":"told to end"}'
+[ ! -e "$folder/all/peers.jsonl" ] || wrong "another step was begun behind the end"
 
 # What a machine lacks is a line, and the rest is measured.
 cat >"$folder/lacks.sh" <<'SCRIPT'
