@@ -13,6 +13,8 @@
  * Checked: the work itself, after the lane has left. */
 #include "bench/gpu/floor.cuh"
 
+#include <memory>
+
 #define LANE_NS 600000000ull
 
 enum { THREADS = 256, WORDS = 16, BYTES = 65536, DONE_WITHIN_US = 200000 };
@@ -303,6 +305,56 @@ static void two_lanes(rig &r, json_line &line, int first, int second)
     want(b.alive_blocks() == second, "a block of the second lane never ran");
 }
 
+/* As many lanes as a device of ours has, each on an SM of its own, and then a kernel and a copy in
+ * each of a dozen streams: together fewer streams than floor.cuh asks hardware queues for. In one
+ * queue with a lane, either would wait until that has left. */
+static void many_streams(rig &r, json_line &line, int n_lanes, size_t n_streams)
+{
+    std::vector<std::unique_ptr<lane>> lanes;
+    std::vector<std::unique_ptr<bench>> others;
+    for (int i = 0; i < n_lanes; i++) {
+        lanes.push_back(std::make_unique<lane>(r, 1));
+    }
+    while (others.size() < n_streams) {
+        others.push_back(std::make_unique<bench>());
+    }
+    for (const auto &one : lanes) {
+        one->launch();
+    }
+    for (const auto &one : lanes) {
+        want(one->is_alive_within(DONE_WITHIN_US), "a lane waits for another");
+    }
+    const double start = now_us();
+    for (const auto &other : others) {
+        visit(*other);
+        copy_from(*other, other->pinned.at);
+    }
+    const double called = now_us();
+    const auto is_done = [](const std::unique_ptr<bench> &b) {
+        return is_told(*b) && is_past_event(*b);
+    };
+    const auto is_running = [](const std::unique_ptr<lane> &one) { return one->is_running(); };
+    long done = 0;
+    double now = called;
+    do {
+        done = std::count_if(others.begin(), others.end(), is_done);
+        now = now_us();
+    } while (done < static_cast<long>(n_streams) && now - called < DONE_WITHIN_US);
+    const bool runs_beside =
+        done == static_cast<long>(n_streams) && std::all_of(lanes.begin(), lanes.end(), is_running);
+    for (const auto &one : lanes) {
+        one->stop();
+    }
+    for (const auto &other : others) {
+        TRY(cudaStreamSynchronize(other->stream));
+        want(is_visited(*other) && is_copied(*other), "the work was not done right");
+    }
+    line.number("call_us", called - start);
+    line.number("done_us", runs_beside ? now - start : std::nan(""));
+    line.number("done_streams", static_cast<double>(done));
+    line.flag("runs_beside", runs_beside);
+}
+
 int main()
 {
     return run_all("colaunch", [](rig &r) {
@@ -322,5 +374,14 @@ int main()
                 },
                 [&](json_line &line) { two_lanes(r, line, r.sms() / 2, second); });
         }
+        const int lanes = std::min(16, r.sms() / 2);
+        const size_t streams = 12;
+        r.run(
+            "many lanes and streams",
+            [&](json_line &line) {
+                line.number("lane_sms", lanes);
+                line.number("streams", static_cast<double>(streams));
+            },
+            [&](json_line &line) { many_streams(r, line, lanes, streams); });
     });
 }

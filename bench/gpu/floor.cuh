@@ -368,6 +368,7 @@ struct rig {
     {
         // Before the first call: nothing may be loaded while a kernel waits.
         (void)setenv("CUDA_MODULE_LOADING", "EAGER", 1);
+        (void)setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0); // as the product does
         int count = 0;
         const cudaError_t error = cudaGetDeviceCount(&count);
         if (error != cudaSuccess || count == 0) {
