@@ -104,10 +104,10 @@ static enum base_status look_at(struct cell_cuda *cuda, uint32_t card, struct ba
 static enum base_status begin(struct cell_cuda *cuda, struct base_error *error)
 {
     cudaError_t status = cudaSetDevice(cuda->card);
-    status = status == cudaSuccess ? cell_step_load_all() : status;
     status = status == cudaSuccess
                  ? cudaStreamCreateWithFlags(&cuda->loading, cudaStreamNonBlocking)
                  : status;
+    status = status == cudaSuccess ? cell_step_load_all(cuda->loading) : status;
     if (status != cudaSuccess) {
         return cell_cuda__status(status, cuda->name, error);
     }

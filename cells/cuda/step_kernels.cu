@@ -114,15 +114,13 @@ extern "C" cudaError_t cell_step_launch(const struct cell_step *step, uint32_t n
     return cudaGetLastError();
 }
 
-extern "C" cudaError_t cell_step_load_all(void)
+/* By a launch of no items each: memory for a kernel's stack, too, is made at its first. */
+extern "C" cudaError_t cell_step_load_all(cudaStream_t stream)
 {
-    struct cudaFuncAttributes attributes;
-    cudaError_t status = cudaSuccess;
 #define CELL_STEP_TOUCH(NAME, name, lanes, phases)                                                 \
-    status = status == cudaSuccess                                                                 \
-                 ? cudaFuncGetAttributes(&attributes, (const void *)cell_step_##name##__sm80)      \
-                 : status;
+    cell_step_##name##__sm80<<<1, THREADS, 0, stream>>>(decltype(cell_step::name){}, 0);
     CELL_STEP_MAP(CELL_STEP_TOUCH)
 #undef CELL_STEP_TOUCH
-    return status;
+    const cudaError_t status = cudaGetLastError();
+    return status == cudaSuccess ? cudaStreamSynchronize(stream) : status;
 }

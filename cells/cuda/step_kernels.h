@@ -13,9 +13,9 @@ extern "C" {
 /* In stream order; returns at once. */
 cudaError_t cell_step_launch(const struct cell_step *step, uint32_t n_items, cudaStream_t stream);
 
-/* Has every kernel loaded onto the current device: a first launch while others run could wait for
- * them. */
-cudaError_t cell_step_load_all(void);
+/* Has every kernel loaded onto the current device, and run once: a first launch while others run
+ * could wait for them. Blocks. */
+cudaError_t cell_step_load_all(cudaStream_t stream);
 
 #ifdef __cplusplus
 }
