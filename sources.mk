@@ -160,6 +160,7 @@ CELLS_SRCS = \
   cells/import/shape.c \
   cells/import/place.c \
   cells/import/plan.c \
+  cells/import/products.c \
   cells/import/conditions.c \
   cells/import/connect.c \
   cells/import/ctc.c \
@@ -630,6 +631,7 @@ CELLS_SUITES = \
   tests/cells/test_import_masks.c \
   tests/cells/test_import_behind.c \
   tests/cells/test_import_frames.c \
+  tests/cells/test_import_frameworks.c \
   tests/cells/test_import_norm.c \
   tests/cells/test_import_matrices.c \
   tests/cells/test_import_middle.c \

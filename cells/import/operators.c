@@ -136,7 +136,9 @@ static const struct cell__operator operators[] = {
     {"Gelu", 1, 1, 1, " approximate ", cell__infer_function, cell__lower_function,
      "float32, its Erf within 3e-7; of com.microsoft too"},
     {"Gemm", 2, 3, 1, " alpha beta transA transB ", cell__infer_gemm, cell__lower_gemm,
-     "constant weights; C constant, or rows; not transA"},
+     "constant weights; C constant, or rows; not transA; or constant weights times columns, "
+     "nothing "
+     "added"},
     {"GlobalAveragePool", 1, 1, 1, " ", cell__infer_reduce, cell__lower_reduce,
      "over the steps of a sequence, of rank 4 and 5 over the other axes too"},
     {"GlobalMaxPool", 1, 1, 1, " ", cell__infer_reduce, cell__lower_reduce, "as GlobalAveragePool"},
@@ -180,8 +182,9 @@ static const struct cell__operator operators[] = {
     {"LpNormalization", 1, 1, 1, " axis p ", cell__infer_written, cell__lower_branch,
      "of p 1 and 2"},
     {"MatMul", 2, 2, 1, " ", cell__infer_matmul, cell__lower_matmul,
-     "constant right operand; the products of an attention; of two matrices of a row, of up to "
-     "262,144 products"},
+     "constant right operand, also where it stands once for each row of the batch, or left "
+     "operand; "
+     "the products of an attention; of two matrices of a row, of up to 262,144 products"},
     {"MatMulInteger", 2, 4, 1, " ", cell__infer_integer_product, NULL,
      "of what DynamicQuantizeLinear gives, and as MatMul"},
     {"MatMulIntegerToFloat", 4, 7, 1, " ", cell__infer_written, cell__lower_branch,

@@ -6,6 +6,7 @@
 #include "cells/import/einsum.h"
 #include "cells/import/fused.h"
 #include "cells/import/ops.h"
+#include "cells/import/products.h"
 #include "cells/import/scatter.h"
 #include "cells/import/stft.h"
 #include "cells/import/writer.h"
@@ -352,35 +353,6 @@ static enum base_status write_asinh(struct cell__writer *w)
     return cell__write(w, "Mul", (const char *[]){value, w->out, NULL}, &w->out);
 }
 
-/* A constant matrix times features that stand before the steps, as filter banks are written, or
- * before the batch, as scores of all items (W h^T): of rows of features times the matrix turned
- * about. Other products are no matter of this file. */
-static enum base_status write_product(struct cell__writer *w)
-{
-    static const int64_t turn[] = {1, 0};
-    const struct cell__value *matrix = NULL;
-    const struct cell__value *of = NULL;
-    int64_t perm[CELL_RANK_MAX] = {0};
-    const char *x = NULL;
-    const char *turned = NULL;
-    BASE_TRY(cell__writer_value(w, w->proto->input[0], &matrix));
-    BASE_TRY(cell__writer_value(w, w->proto->input[1], &of));
-    if (matrix->kind != CELL__CONST || matrix->tensor.rank != 2 || of->kind != CELL__ROWS ||
-        of->shape.rank < 2) {
-        return cell__unwritten(w, "as it is");
-    }
-    const uint32_t rank = of->shape.rank;
-    for (uint32_t k = 0; k < rank; k++) {
-        perm[k] = k;
-    }
-    perm[rank - 2] = rank - 1;
-    perm[rank - 1] = rank - 2;
-    BASE_TRY(cell__write_transpose(w, w->proto->input[1], perm, rank, &x));
-    BASE_TRY(cell__write_transpose(w, w->proto->input[0], turn, 2, &turned));
-    BASE_TRY(cell__write(w, "MatMul", (const char *[]){x, turned, NULL}, &x));
-    return cell__write_transpose(w, x, perm, rank, &w->out);
-}
-
 #define EXACT_MAX 16777216.0f /* whole numbers below are floats */
 
 /* A constant of one float that is a whole number; false: it is none. */
@@ -606,10 +578,11 @@ static const struct {
     {"Cosh", write_cosh, 1},
     {"DepthToSpace", write_to_space, 1},
     {"Einsum", cell__write_einsum, 1},
+    {"Gemm", cell__write_gemm, 2},
     {"IsInf", write_is_inf, 1},
     {"IsNaN", write_is_nan, 1},
     {"LpNormalization", write_lp_normal, 1},
-    {"MatMul", write_product, 2},
+    {"MatMul", cell__write_product, 2},
     {"Mean", write_mean, 1},
     {"QLinearConv", cell__write_qlinear_conv, 8},
     {"QLinearMatMul", cell__write_qlinear_matmul, 8},
