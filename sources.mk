@@ -95,6 +95,7 @@ CELLS_SRCS = \
   cells/import/fused.c \
   cells/import/fused_integers.c \
   cells/import/graph.c \
+  cells/import/handed_on.c \
   cells/import/import.c \
   cells/import/joined.c \
   cells/import/interpolate.c \

@@ -83,6 +83,8 @@ cell__op_fn cell__infer_softmax, cell__lower_softmax, cell__infer_softplus, cell
 cell__op_fn cell__infer_select, cell__lower_select; /* Where */
 /* Where a node is a size less what is left of it beside a multiple, it is that multiple: a, n. */
 void cell__replace_rest(struct cell__import *im, struct cell__node *node);
+/* turned.c: where a Gather takes all steps, the last one first, it turns them round. */
+void cell__replace_reversed(struct cell__import *im, struct cell__node *node);
 /* The shape of all inputs together, of which one at least is no constant; their rows, each as wide
  * as output 0, or of width 1. */
 enum base_status cell__join_shapes(struct cell__import *im, const struct cell__node *node,

@@ -448,32 +448,43 @@ static void note_makers(struct cell__looking *l)
 
 /* x may itself be values side by side, as where a decoder joins its token and what it attends to:
  * then the second look finds the cell. */
-static bool match_recurrent(struct cell__looking *l, uint32_t o, struct cell__found *found)
+static bool match_recurrent(struct cell__looking *l, uint32_t o, bool is_plain,
+                            struct cell__found *found)
 {
     bool is_found = false;
     for (uint32_t look = 0; look < 2 && !is_found; look++) {
         l->keeps_joined = look == 1;
-        is_found = match_lstm(l, o, found) || match_gru(l, o, found) || match_rnn(l, o, found);
+        is_found =
+            is_plain ? match_rnn(l, o, found) : match_lstm(l, o, found) || match_gru(l, o, found);
     }
     l->keeps_joined = false;
     return is_found;
 }
 
-enum base_status cell__recognise(struct cell__import *im, struct cell_def *def)
+/* Those of this kind, of all ops. An RNN may stand in another cell: the candidate of an LSTM whose
+ * gates are products of their own looks like one. So these come last. */
+static enum base_status recognise_all(struct cell__looking *looking, bool is_plain)
 {
-    struct cell__looking looking = {.im = im, .def = def};
     uint32_t o = 0;
-    note_makers(&looking);
-    while (o < def->n_ops) {
+    while (o < looking->def->n_ops) {
         struct cell__found found;
         bool is_done = false;
-        if (match_recurrent(&looking, o, &found) || cell__match_tree(&looking, o, &found)) {
-            BASE_TRY(cell__replace(&looking, &found, &is_done));
+        if (match_recurrent(looking, o, is_plain, &found) ||
+            (!is_plain && cell__match_tree(looking, o, &found))) {
+            BASE_TRY(cell__replace(looking, &found, &is_done));
         }
         if (is_done) {
-            note_makers(&looking);
+            note_makers(looking);
         }
         o = is_done ? 0 : o + 1;
     }
     return BASE_OK;
+}
+
+enum base_status cell__recognise(struct cell__import *im, struct cell_def *def)
+{
+    struct cell__looking looking = {.im = im, .def = def};
+    note_makers(&looking);
+    BASE_TRY(recognise_all(&looking, false));
+    return recognise_all(&looking, true);
 }

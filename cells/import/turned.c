@@ -10,6 +10,8 @@
 
 #include "base/assert.h"
 
+#include <string.h>
+
 bool cell__is_turned_along(const struct cell__import *im, const struct cell__value *value,
                            const struct cell__axis *axis)
 {
@@ -245,17 +247,24 @@ static bool is_of_all(struct cell__import *im, const struct cell__node *node,
     return is_all;
 }
 
+static enum base_status reversed_axis(struct cell__import *im, const struct cell__node *node,
+                                      int64_t *axis)
+{
+    const bool is_gather = strcmp(node->op->name, "Gather") == 0;
+    return cell__attr_int(im, node, is_gather ? "axis" : "time_axis", 0, axis);
+}
+
 enum base_status cell__infer_reverse(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *in = cell__input(im, node, 0);
     int64_t attribute = 0;
     uint32_t axis = 0;
-    BASE_TRY(cell__attr_int(im, node, "time_axis", 0, &attribute));
+    BASE_TRY(reversed_axis(im, node, &attribute));
     if (in->kind != CELL__ROWS) {
         return cell__refuse(im, "of a constant");
     }
     BASE_TRY(cell__axis_index(im, attribute, in->shape.rank, &axis));
-    if (!is_of_all(im, node, &in->shape.axes[axis])) {
+    if (cell__has_input(node, 1) && !is_of_all(im, node, &in->shape.axes[axis])) {
         return cell__refuse(im, "of some of the steps; only all of them are turned round");
     }
     node->inputs[1] = CELL__NONE; // nothing is computed with it
@@ -268,8 +277,70 @@ enum base_status cell__lower_reverse(struct cell__import *im, struct cell__node 
     const struct cell__value *in = cell__input(im, node, 0);
     int64_t attribute = 0;
     uint32_t axis = 0;
-    BASE_TRY(cell__attr_int(im, node, "time_axis", 0, &attribute));
+    BASE_TRY(reversed_axis(im, node, &attribute));
     BASE_TRY(cell__axis_index(im, attribute, in->shape.rank, &axis));
     BASE_TRY(cell__check_turned(im, &in->shape.axes[axis]));
     return cell__lower_identity(im, node);
+}
+
+/* ---- Gather -------------------------------------------------------------------------------------
+ */
+
+/* Whether input i of a node is one integer, what shapes make included. */
+static bool read_integer(const struct cell__import *im, const struct cell__node *node, uint32_t i,
+                         struct cell__sym *out)
+{
+    const uint32_t v = i < node->n_inputs ? node->inputs[i] : CELL__NONE;
+    if (v == CELL__NONE || im->values[v].kind != CELL__CONST || im->values[v].dtype != CELL__I64 ||
+        im->values[v].tensor.count != 1) {
+        return false;
+    }
+    *out = cell__tensor_sym(&im->values[v].tensor, 0);
+    return true;
+}
+
+static bool is_number(const struct cell__sym *sym, int64_t number)
+{
+    return cell__sym_is_number(sym) && sym->add == number;
+}
+
+/* Whether its indices are (size - 1) - Range(0, size, 1) of the axis. */
+static bool counts_down(struct cell__import *im, const struct cell__node *gather,
+                        const struct cell__axis *axis)
+{
+    const struct cell__node *sub = cell__made_by(im, gather, 1, "Sub");
+    const struct cell__node *range = cell__made_by(im, sub, 1, "Range");
+    const struct cell__sym size = cell__sym_of_axis(im, axis);
+    const struct cell__sym one = cell__sym_number(1);
+    struct cell__sym last;
+    struct cell__sym of[4]; // what is subtracted from, and the Range's
+    if (range == NULL || !read_integer(im, sub, 0, &of[0]) || !read_integer(im, range, 0, &of[1]) ||
+        !read_integer(im, range, 1, &of[2]) || !read_integer(im, range, 2, &of[3])) {
+        return false;
+    }
+    return is_number(&of[1], 0) && is_number(&of[3], 1) &&
+           cell__sym_equal(im, &of[2], &size) == 1 &&
+           cell__sym_compute(im, '-', &size, &one, &last) &&
+           cell__sym_equal(im, &of[0], &last) == 1;
+}
+
+static const struct cell__operator by_numbers = {
+    "Gather", 1, 2, 1, " axis ", cell__infer_reverse, cell__lower_reverse, ""};
+
+void cell__replace_reversed(struct cell__import *im, struct cell__node *node)
+{
+    int64_t attribute = 0;
+    if (node->op == NULL || strcmp(node->op->name, "Gather") != 0 || node->n_inputs != 2 ||
+        node->inputs[0] == CELL__NONE || im->values[node->inputs[0]].kind != CELL__ROWS) {
+        return;
+    }
+    const struct cell__shape *shape = &im->values[node->inputs[0]].shape;
+    const Onnx__AttributeProto *given = cell__attr(node, "axis");
+    attribute = given == NULL ? 0 : given->i;
+    attribute += attribute < 0 ? shape->rank : 0;
+    if (attribute >= 0 && attribute < shape->rank &&
+        counts_down(im, node, &shape->axes[attribute])) {
+        node->op = &by_numbers;
+        node->inputs[1] = CELL__NONE; // nothing is computed with it
+    }
 }

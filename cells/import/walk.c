@@ -6,6 +6,7 @@
 
 #include "cells/import/assigned.h"
 #include "cells/import/fused.h"
+#include "cells/import/handed_on.h"
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 #include "cells/import/some_steps.h"
@@ -296,6 +297,7 @@ static enum base_status infer_node(struct cell__import *im, struct cell__node *n
     cell__replace_ids(im, node);
     cell__replace_shift(im, node);
     cell__replace_rest(im, node);
+    cell__replace_reversed(im, node);
     BASE_TRY(cell__replace_pairs(im, node));
     BASE_TRY(cell__replace_down(im, node));
     BASE_TRY(cell__replace_upsample(im, node));
@@ -472,6 +474,7 @@ static const struct cell__operator written[] = {
     {"ConcatFromSequence", 1, 1, 1, " axis new_axis ", cell__infer_written, cell__lower_branch, ""},
     {"Range", 1, 3, 1, " ", cell__infer_written, cell__lower_branch, ""},
     {"Slice", 1, 5, 1, " starts ends axes ", cell__infer_written, cell__lower_branch, ""},
+    {"Where", 1, 3, 1, " ", cell__infer_written, cell__lower_branch, ""},
 };
 
 static const struct cell__operator *end_of(const Onnx__NodeProto *proto)
@@ -535,7 +538,8 @@ static enum base_status walk_next(struct cell__import *im, struct frame *frames,
         return walk_plain(im, proto);
     }
     const bool is_loop = is_standard(proto, "Loop");
-    const Onnx__GraphProto *nodes = is_loop ? cell__write_assigned(im, proto) : NULL;
+    const Onnx__GraphProto *nodes = is_loop ? cell__write_handed_on(im, proto) : NULL;
+    nodes = is_loop && nodes == NULL ? cell__write_assigned(im, proto) : nodes;
     nodes = is_loop && nodes == NULL ? cell__write_some_steps(im, proto) : nodes;
     nodes = is_loop && nodes == NULL ? cell__write_headed(im, proto) : nodes;
     if (nodes != NULL) { // in place of it: they make all that it makes

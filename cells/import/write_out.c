@@ -561,6 +561,51 @@ static enum base_status write_joined(struct cell__writer *w)
     return cell__write_concat(w, parts, axis, &w->out);
 }
 
+/* Whether a value of this shape is as it was beside another in one operator: no axis of it is
+ * repeated for the other's. */
+static bool is_as_large(struct cell__import *im, const struct cell__shape *shape,
+                        const struct cell__shape *other)
+{
+    bool is = other->rank <= shape->rank;
+    for (uint32_t k = 0; is && k < other->rank; k++) {
+        const struct cell__axis *axis = &other->axes[k];
+        is = cell__axis_size(im, axis) == 1 ||
+             cell__axis_is_same(im, axis, &shape->axes[shape->rank - other->rank + k]);
+    }
+    return is;
+}
+
+/* A choice that does not depend on the request: jax.numpy.var() chooses so between the variance and
+ * a NaN for no elements. */
+static enum base_status write_choice(struct cell__writer *w)
+{
+    const struct cell__value *values[3];
+    struct cell__shape shapes[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        BASE_TRY(cell__writer_value(w, w->proto->input[i], &values[i]));
+        if (cell__shape_of(w->im, values[i], &shapes[i]) != BASE_OK) {
+            return cell__unwritten(w, "as it is");
+        }
+    }
+    const struct cell__tensor *condition = &values[0]->tensor;
+    if (values[0]->kind != CELL__CONST || values[0]->dtype != CELL__BOOL || condition->count == 0) {
+        return cell__unwritten(w, "as it is");
+    }
+    const uint8_t *flags = condition->data;
+    const uint32_t taken = flags[0] != 0 ? 1 : 2;
+    for (size_t i = 1; i < condition->count; i++) {
+        if ((flags[i] != 0) != (flags[0] != 0)) {
+            return cell__unwritten(w, "as it is");
+        }
+    }
+    if (values[taken]->kind != CELL__ROWS || values[1]->dtype != values[2]->dtype ||
+        !is_as_large(w->im, &shapes[taken], &shapes[0]) ||
+        !is_as_large(w->im, &shapes[taken], &shapes[3 - taken])) {
+        return cell__unwritten(w, "as it is");
+    }
+    return cell__write(w, "Identity", (const char *[]){w->proto->input[taken], NULL}, &w->out);
+}
+
 static const struct {
     const char *name;
     enum base_status (*write)(struct cell__writer *w);
@@ -600,6 +645,7 @@ static const struct {
     {"Sum", write_sum, 1},
     {"Swish", write_swish, 1},
     {"Tan", write_tan, 1},
+    {"Where", write_choice, 3},
     {"Xor", write_xor, 2},
 };
 

@@ -3,12 +3,142 @@
  * lengths that say nothing, shapes that are moved about as lists. Each case is a file of
  * tests/data/onnx, or one with one thing changed. That they compute what they should is
  * test_import_exports' to show. */
+#include "cells/model.h"
+#include "tests/cells/changed.h"
 #include "tests/cells/parse.h"
 #include "tests/util.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { FLOAT = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT };
+
+static void begin(const char *name)
+{
+    char relative[UTIL_PATH_BYTES];
+    snprintf(relative, sizeof(relative), "tests/data/onnx/%s/model.onnx", name);
+    (void)changed_begin(relative);
+}
+
+static Onnx__NodeProto *node(const char *op)
+{
+    return changed_node(changed_model()->graph, op);
+}
+
+static Onnx__GraphProto *body(void)
+{
+    return changed_attribute(node("Loop"), "body")->g;
+}
+
+/* The first node of this operator that has the output of one of another as that input. */
+static Onnx__NodeProto *node_behind(const char *op, size_t input, const char *before)
+{
+    const Onnx__GraphProto *graph = changed_model()->graph;
+    const char *made = node(before)->output[0];
+    for (size_t i = 0; i < graph->n_node; i++) {
+        Onnx__NodeProto *found = graph->node[i];
+        if (strcmp(found->op_type, op) == 0 && found->n_input > input &&
+            strcmp(found->input[input], made) == 0) {
+            return found;
+        }
+    }
+    ck_abort_msg("no %s behind %s", op, before);
+}
+
+/* The node of the body that makes this output of it. */
+static Onnx__NodeProto *body_maker(size_t output)
+{
+    const Onnx__GraphProto *graph = body();
+    for (size_t i = 0; i < graph->n_node; i++) {
+        if (strcmp(graph->node[i]->output[0], graph->output[output]->name) == 0) {
+            return graph->node[i];
+        }
+    }
+    ck_abort_msg("output %zu is made by no node", output);
+}
+
+/* ---- JAX ------------------------------------------------------------------------------------- */
+
+START_TEST(test_cells_of_jax_are_kernels)
+{
+    begin("jax_lstm_apart-jx0.17-op21"); // of which one gate alone would be an RNN
+    changed_expect_ops(0, CELL_STAGE_CHAIN, "LSTM ");
+    begin("jax_lstm_optimised-jx0.17-op21");
+    changed_expect_ops(0, CELL_STAGE_CHAIN, "LSTM ");
+    begin("jax_lstm_equinox-jx0.17-op21"); // weights times columns
+    changed_expect_ops(0, CELL_STAGE_CHAIN, "LSTM ");
+    begin("jax_gru_lone-jx0.17-op21");
+    changed_expect_ops(0, CELL_STAGE_CHAIN, "GRU ");
+    begin("jax_gru_tagger-jx0.17-op21");
+    changed_expect_ops(1, CELL_STAGE_CHAIN, "GRU ");
+}
+END_TEST
+
+START_TEST(test_what_is_turned_round_by_numbers_runs_backwards)
+{
+    struct cell_model *model = NULL;
+    begin("jax_gru_tagger-jx0.17-op21");
+    ck_assert_int_eq(changed_parse(&model), BASE_OK);
+    ck_assert(!model->stages[1].is_reverse);
+    ck_assert(model->stages[2].is_reverse);
+    changed_free(model);
+}
+END_TEST
+
+START_TEST(test_what_a_step_changes_is_not_handed_on)
+{
+    begin("jax_gru_linen-jx0.17-op21");
+    const size_t last = body()->n_output - 2; // x, before what each step gives
+    changed_rename(&body_maker(last)->op_type, "Neg");
+    changed_expect(BASE_UNIMPLEMENTED, "Loop (node", "begins with a whole sequence");
+    begin("jax_gru_linen-jx0.17-op21"); // it hands on the state before it
+    changed_rename(&body_maker(last)->input[0], body()->input[last]->name);
+    changed_expect(BASE_INVALID_ARGUMENT, "Loop (node", "changes its type or rank");
+}
+END_TEST
+
+START_TEST(test_other_numbers_turn_nothing_round)
+{
+    static const char why[] = "indices that are not constant";
+    begin("jax_gru_tagger-jx0.17-op21"); // T - t: one too many
+    changed_rename(&node_behind("Sub", 1, "Range")->input[0], node("Range")->input[1]);
+    changed_expect(BASE_UNIMPLEMENTED, "Gather (node", why);
+    begin("jax_gru_tagger-jx0.17-op21"); // from 1 on
+    changed_rename(&node("Range")->input[0], node("Range")->input[2]);
+    changed_expect(BASE_UNIMPLEMENTED, "Range (node", "depends on the batch or time axis");
+    begin("jax_gru_tagger-jx0.17-op21"); // t - (T - 1)
+    Onnx__NodeProto *sub = node_behind("Sub", 1, "Range");
+    char *first = sub->input[0];
+    sub->input[0] = sub->input[1];
+    sub->input[1] = first;
+    changed_expect(BASE_UNIMPLEMENTED, "Gather (node", why);
+}
+END_TEST
+
+START_TEST(test_weights_on_the_left_take_nothing_beside_them)
+{
+    static const char why[] = "only x times constant weights";
+    begin("jax_lstm_equinox-jx0.17-op21");
+    changed_attribute(changed_node(body(), "Gemm"), "beta")->f = 1.0f;
+    changed_expect(BASE_UNIMPLEMENTED, "Gemm (node", why);
+    begin("jax_lstm_equinox-jx0.17-op21");
+    Onnx__AttributeProto *alpha = changed_attribute(changed_node(body(), "Gemm"), "alpha");
+    changed_rename(&alpha->name, "transA");
+    alpha->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT;
+    alpha->has_i = true;
+    alpha->i = 1;
+    changed_expect(BASE_UNIMPLEMENTED, "Gemm (node", why);
+}
+END_TEST
+
+/* Of a variance of no elements it would be a NaN. */
+START_TEST(test_a_choice_that_no_request_changes)
+{
+    begin("jax_scan_norm-jx0.17-op21");
+    changed_rename(&changed_node(body(), "Greater")->op_type, "Less");
+    changed_expect(BASE_INVALID_ARGUMENT, "a weight is not finite", "nan");
+}
+END_TEST
 
 /* ---- PaddlePaddle ---------------------------------------------------------------------------- */
 
@@ -56,6 +186,13 @@ int main(void)
 {
     Suite *suite = suite_create("import_frameworks");
     TCase *tests = tcase_create("frameworks");
+    tcase_add_checked_fixture(tests, changed_setup, changed_teardown);
+    tcase_add_test(tests, test_cells_of_jax_are_kernels);
+    tcase_add_test(tests, test_what_is_turned_round_by_numbers_runs_backwards);
+    tcase_add_test(tests, test_what_a_step_changes_is_not_handed_on);
+    tcase_add_test(tests, test_other_numbers_turn_nothing_round);
+    tcase_add_test(tests, test_weights_on_the_left_take_nothing_beside_them);
+    tcase_add_test(tests, test_a_choice_that_no_request_changes);
     tcase_add_test(tests, test_weights_that_stand_once_for_each_row);
     suite_add_tcase(suite, tests);
     return util_run(suite);
