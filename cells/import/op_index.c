@@ -487,6 +487,23 @@ enum base_status cell__lower_gather_elements(struct cell__import *im, struct cel
 
 /* ---- GatherND: pairs of a row of the batch and its step -------------------------------------- */
 
+/* Of a list: elements by their numbers, as MXNet takes sizes out of a shape. */
+static enum base_status fold_gather_nd(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__tensor *data = &cell__input(im, node, 0)->tensor;
+    const struct cell__tensor *indices = &cell__input(im, node, 1)->tensor;
+    struct cell__tensor numbers;
+    struct cell__tensor out;
+    if (data->rank != 1 || indices->rank < 1 || indices->dims[indices->rank - 1] != 1 ||
+        indices->dtype == CELL__F32) {
+        return cell__refuse(im, "of a constant that is no list");
+    }
+    BASE_TRY(cell__fold_reshape(im, indices, indices->rank - 1, indices->dims, &numbers));
+    BASE_TRY(cell__fold_gather(im, data, &numbers, 0, &out));
+    cell__set_const(im, node, 0, &out);
+    return BASE_OK;
+}
+
 enum base_status cell__infer_gather_nd(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *data = cell__input(im, node, 0);
@@ -495,6 +512,9 @@ enum base_status cell__infer_gather_nd(struct cell__import *im, struct cell__nod
     BASE_TRY(cell__attr_int(im, node, "batch_dims", 0, &batch_dims));
     if (data->kind == CELL__CONST && index->kind == CELL__ROWS && batch_dims == 0) {
         return cell__infer_lookup_nd(im, node);
+    }
+    if (data->kind == CELL__CONST && index->kind == CELL__CONST && batch_dims == 0) {
+        return fold_gather_nd(im, node);
     }
     if (data->kind != CELL__ROWS || index->kind != CELL__ROWS || data->dtype != CELL__F32 ||
         index->dtype != CELL__I64 || batch_dims != 0 || data->shape.rank < 2 ||

@@ -3,6 +3,7 @@
  * edges say, or the other end: these steps, the sequence and those behind it, joined. Along another
  * axis: a row with zeros in it, or with what its edges say. Less than no zeros leave elements out:
  * (1, -1) is each step's predecessor. */
+#include "cells/import/fold.h"
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 
@@ -96,10 +97,67 @@ static enum base_status read_padding(struct cell__import *im, const struct cell_
     return BASE_OK;
 }
 
+/* ---- Of a list of integers that shapes make ------------------------------------------------- */
+
+/* n times the integer that stands behind a list's elements: 0 without one. */
+static enum base_status fill(struct cell__import *im, const struct cell__node *node, int64_t n,
+                             struct cell__tensor *out)
+{
+    const struct cell__value *list = cell__input(im, node, IN_X);
+    const struct cell__value *value =
+        cell__has_input(node, IN_VALUE) ? cell__input(im, node, IN_VALUE) : NULL;
+    struct cell__sym with = cell__sym_number(0);
+    void *data = NULL;
+    struct cell__sym *syms = NULL;
+    *out = (struct cell__tensor){.dtype = list->dtype};
+    if (value != NULL &&
+        (value->kind != CELL__CONST || value->dtype != list->dtype || value->tensor.count != 1)) {
+        return cell__refuse(im, "a value that is no constant of one integer");
+    }
+    with = value == NULL ? with : cell__tensor_sym(&value->tensor, 0);
+    BASE_TRY(cell__tensor_shape(im, out, 1, &n));
+    BASE_TRY(cell__tensor_alloc(im, out, true, &data, &syms));
+    for (int64_t i = 0; i < n; i++) {
+        syms[i] = with;
+    }
+    return cell__tensor_settle(im, out);
+}
+
+/* Elements before and behind it, as MXNet makes a shape one of eight axes. */
+static enum base_status fold_pad(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__tensor *list = &cell__input(im, node, IN_X)->tensor;
+    const Onnx__AttributeProto *mode = cell__attr(node, "mode");
+    struct cell__list pads;
+    struct cell__tensor ends[2];
+    struct cell__tensor out;
+    if (im->opset < INPUTS_OPSET || list->rank != 1 || cell__has_input(node, IN_AXES) ||
+        (mode != NULL && !cell__is_text(mode->s, "constant"))) {
+        return cell__refuse(im, "of a constant, but for a list of integers with one of them");
+    }
+    BASE_TRY(cell__ints_or_attr(im, node, IN_PADS, INPUTS_OPSET, "pads", &pads));
+    if (pads.n != 2 || pads.at[0] < 0 || pads.at[1] < 0 || pads.at[0] > CELL_WINDOW_MAX ||
+        pads.at[1] > CELL_WINDOW_MAX) {
+        return cell__refuse(im, "of a list, with other numbers than two of at most %u",
+                            CELL_WINDOW_MAX);
+    }
+    BASE_TRY(fill(im, node, pads.at[0], &ends[0]));
+    BASE_TRY(fill(im, node, pads.at[1], &ends[1]));
+    BASE_TRY(cell__fold_concat(im, (const struct cell__tensor *const[]){&ends[0], list, &ends[1]},
+                               3, 0, &out));
+    cell__set_const(im, node, 0, &out);
+    return BASE_OK;
+}
+
+/* ---- Of rows --------------------------------------------------------------------------------- */
+
 enum base_status cell__infer_pad(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *x = cell__input(im, node, IN_X);
     struct padding padding;
+    if (x->kind == CELL__CONST && (x->dtype == CELL__I64 || x->dtype == CELL__I32)) {
+        return fold_pad(im, node);
+    }
     if (x->kind != CELL__ROWS || x->dtype != CELL__F32) {
         return cell__refuse(im, "of a constant, or of type %s", cell__dtype_name(x->dtype));
     }

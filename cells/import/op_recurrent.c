@@ -280,6 +280,39 @@ static enum base_status check_lengths(struct cell__import *im, const struct cell
     return cell__axis_unite(im, &value->shape.axes[0], batch, "sequence_lens");
 }
 
+/* Whether each element of a constant is the number of steps. */
+static bool are_steps(const struct cell__import *im, const struct cell__value *value,
+                      const struct cell__axis *time)
+{
+    const struct cell__sym steps = cell__sym_of_axis(im, time);
+    bool are = value->kind == CELL__CONST && value->tensor.count > 0 &&
+               (value->dtype == CELL__I32 || value->dtype == CELL__I64);
+    for (size_t i = 0; are && i < value->tensor.count; i++) {
+        const struct cell__sym own = cell__tensor_sym(&value->tensor, i);
+        are = cell__sym_equal(im, &own, &steps) == 1;
+    }
+    return are;
+}
+
+/* Whether sequence_lens says that each row has all steps, as MXNet writes it: their number, as
+ * often as there are rows. */
+static bool is_for_all(const struct cell__import *im, const struct cell__node *node,
+                       const struct cell__axis *batch, const struct cell__axis *time)
+{
+    const struct cell__value *value = &im->values[node->inputs[IN_LENGTHS]];
+    const struct cell__node *cast = cell__made_by(im, node, IN_LENGTHS, "Cast");
+    const struct cell__node *last = cast == NULL ? node : cast;
+    const uint32_t i = cast == NULL ? IN_LENGTHS : 0;
+    const struct cell__node *tile = cell__made_by(im, last, i, "Tile");
+    const struct cell__node *made = tile == NULL ? cell__made_by(im, last, i, "Expand") : tile;
+    if (value->kind == CELL__CONST) {
+        return value->tensor.rank == 1 && value->tensor.dims[0] == cell__axis_size(im, batch) &&
+               are_steps(im, value, time);
+    }
+    return value->kind == CELL__ROWS && made != NULL && made->inputs[0] != CELL__NONE &&
+           are_steps(im, &im->values[made->inputs[0]], time);
+}
+
 enum base_status cell__recurrent_new(struct cell__import *im, struct cell__node *node,
                                      const struct cell__recurrent *recurrent)
 {
@@ -332,6 +365,20 @@ static enum base_status take_turned(struct cell__import *im, struct cell__node *
     return BASE_OK;
 }
 
+static enum base_status read_lengths(struct cell__import *im, struct cell__node *node,
+                                     const struct places *places, struct cell__recurrent *recurrent)
+{
+    const struct cell__shape *x = &cell__input(im, node, IN_X)->shape;
+    const struct cell__axis *batch = &x->axes[places->x_batch];
+    const bool is_whole = is_for_all(im, node, batch, &x->axes[places->x_time]);
+    if (!is_whole || cell__input(im, node, IN_LENGTHS)->kind != CELL__CONST) {
+        BASE_TRY(check_lengths(im, node, batch));
+    }
+    recurrent->lengths_value = is_whole ? CELL__NONE : node->inputs[IN_LENGTHS];
+    node->inputs[IN_LENGTHS] = recurrent->lengths_value; // where it says nothing, none is given
+    return BASE_OK;
+}
+
 enum base_status cell__infer_recurrent(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *x = cell__input(im, node, IN_X);
@@ -367,8 +414,7 @@ enum base_status cell__infer_recurrent(struct cell__import *im, struct cell__nod
         }
     }
     if (cell__has_input(node, IN_LENGTHS)) {
-        BASE_TRY(check_lengths(im, node, batch));
-        recurrent.lengths_value = node->inputs[IN_LENGTHS];
+        BASE_TRY(read_lengths(im, node, &places, &recurrent));
     }
     recurrent.x_value = node->inputs[IN_X];
     recurrent.time = x->shape.axes[places.x_time];

@@ -132,7 +132,7 @@ static const struct cell__operator operators[] = {
      "the step whose number an input says, plus or minus a number; of a value for each step and "
      "distance those of each pair of steps, as Zipformer has it"},
     {"GatherND", 2, 2, 1, " batch_dims ", cell__infer_gather_nd, cell__lower_gather_nd,
-     "the same: pairs of a row of the batch and its step"},
+     "the same: pairs of a row of the batch and its step; of a constant list, such as a shape"},
     {"Gelu", 1, 1, 1, " approximate ", cell__infer_function, cell__lower_function,
      "float32, its Erf within 3e-7; of com.microsoft too"},
     {"Gemm", 2, 3, 1, " alpha beta transA transB ", cell__infer_gemm, cell__lower_gemm,
@@ -208,7 +208,9 @@ static const struct cell__operator operators[] = {
     {"Pad", 1, 4, 1, " mode pads value ", cell__infer_pad, cell__lower_pad,
      "with zeros, of which there may be less than none (elements are left out), edge, reflect and "
      "wrap; "
-     "along the steps of a sequence not beside sequence_lens"},
+     "along the steps of a sequence not beside sequence_lens; of a constant list of integers, such "
+     "as "
+     "a shape, with a constant"},
     {"Pow", 2, 2, 1, " ", cell__infer_pow, cell__lower_pow,
      "float32, within 2e-7 + 1e-8 |ln| of the result; a constant exponent may be an integer"},
     {"PRelu", 2, 2, 1, " ", cell__infer_prelu, cell__lower_prelu, "float32, constant slope"},
@@ -292,7 +294,8 @@ static const struct cell__operator operators[] = {
      cell__lower_order,
      "folded: lists of int64; the inverse of the order in which rows are sorted"},
     {"ScatterND", 3, 3, 1, " reduction ", cell__infer_written, cell__lower_branch,
-     "constant indices of a box, one of whose axes is not whole: an assignment to a part"},
+     "constant indices of a box, one of whose axes is not whole: an assignment to a part; of a "
+     "constant list any"},
     {"Selu", 1, 1, 1, " alpha gamma ", cell__infer_function, cell__lower_function, "float32"},
     {"SequenceAt", 2, 2, 1, " ", cell__infer_list_at, cell__lower_list_at,
      "by the number of the step, in a Loop; by a constant an element, the first or last step, or "

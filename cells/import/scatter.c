@@ -117,6 +117,39 @@ static enum base_status write_slice(struct cell__writer *w, int64_t axis, int64_
                        out);
 }
 
+#define LIST_MAX 64
+
+/* Elements of a list that are known before a request comes: each by its number, of the list and the
+ * updates behind each other, the last update of several. */
+static enum base_status write_list(struct cell__writer *w, const struct cell__tensor *list,
+                                   const struct cell__tensor *indices)
+{
+    const char *both[] = {w->proto->input[0], w->proto->input[2], NULL};
+    const struct cell__value *updates = NULL;
+    int64_t at[LIST_MAX];
+    const char *numbers = NULL;
+    BASE_TRY(cell__writer_value(w, w->proto->input[2], &updates));
+    if (list->count > LIST_MAX || indices->count > LIST_MAX || indices->rank != 2 ||
+        indices->dims[1] != 1 || updates->kind != CELL__CONST || updates->tensor.rank != 1 ||
+        updates->tensor.count != indices->count || updates->dtype != list->dtype) {
+        return cell__unwritten(w, "of a list, by other numbers and updates than one for each");
+    }
+    for (size_t i = 0; i < list->count; i++) {
+        at[i] = (int64_t)i;
+    }
+    for (size_t i = 0; i < indices->count; i++) {
+        const struct cell__sym sym = cell__tensor_sym(indices, i);
+        const int64_t place = sym.add + (sym.add < 0 ? (int64_t)list->count : 0);
+        if (!cell__sym_is_number(&sym) || place < 0 || place >= (int64_t)list->count) {
+            return cell__unwritten(w, "indices that are not known, or beyond the list");
+        }
+        at[place] = (int64_t)(list->count + i);
+    }
+    BASE_TRY(cell__write_concat(w, both, 0, &both[0]));
+    BASE_TRY(cell__write_ints(w, at, list->count, &numbers));
+    return cell__write(w, "Gather", (const char *[]){both[0], numbers, NULL}, &w->out);
+}
+
 enum base_status cell__write_scatter(struct cell__writer *w)
 {
     const struct cell__value *data = NULL;
@@ -136,6 +169,9 @@ enum base_status cell__write_scatter(struct cell__writer *w)
     BASE_TRY(cell__writer_value(w, w->proto->input[1], &indices));
     if (indices->kind != CELL__CONST || cell__shape_of(w->im, data, &shape) != BASE_OK) {
         return cell__unwritten(w, "indices that are no constant, or of no tensor");
+    }
+    if (data->kind == CELL__CONST && shape.rank == 1 && indices->dtype != CELL__F32) {
+        return write_list(w, &data->tensor, &indices->tensor);
     }
     BASE_TRY(read_box(w, &indices->tensor, &shape, &box));
     BASE_TRY(find_axis(w, &box, &shape, &axis));

@@ -140,6 +140,78 @@ START_TEST(test_a_choice_that_no_request_changes)
 }
 END_TEST
 
+/* ---- MXNet ----------------------------------------------------------------------------------- */
+
+START_TEST(test_lengths_of_all_steps_say_nothing)
+{
+    struct cell_model *model = NULL;
+    begin("mxnet_lstm_tagger-mx1.9-op13");
+    ck_assert_int_eq(changed_parse(&model), BASE_OK);
+    ck_assert_uint_eq(model->n_inputs, 1);
+    changed_free(model);
+    begin("mxnet_lstm_tagger-mx1.9-op13"); // of as many steps as there are rows
+    changed_rename(&node("Tile")->input[0], node("Tile")->input[1]);
+    changed_expect(BASE_UNIMPLEMENTED, "Tile (node", "the size of the batch or time axis");
+    begin("mxnet_lstm_tagger-mx1.9-op13"); // as often as there are steps
+    changed_rename(&node("Tile")->input[1], node("Tile")->input[0]);
+    changed_expect(BASE_UNIMPLEMENTED, "LSTM (node", "batch axis is also its time axis");
+}
+END_TEST
+
+/* Three steps and two rows, which the file states. */
+static void build_stated(struct onnx_builder *builder, int32_t dtype, size_t n, const int32_t *lens)
+{
+    const int64_t x[3] = {3, 2, 4};
+    const int64_t y[4] = {3, 1, 2, 5};
+    const int64_t dims[1] = {(int64_t)n};
+    onnx_init(builder, 17);
+    onnx_input(builder, "x", FLOAT, 3, x);
+    onnx_output(builder, "y", FLOAT, 4, y);
+    onnx_add_weights(builder, "GRU", 4, 5, 1);
+    onnx_constant(builder, "lens", onnx_tensor(builder, dtype, 1, dims, lens, n * sizeof(*lens)));
+    onnx_set_int(builder, onnx_node(builder, "GRU", "x w r b lens", "y"), "hidden_size", 5);
+}
+
+START_TEST(test_constant_lengths_of_all_steps_say_nothing)
+{
+    static const char why[] = "sequence_lens is a constant";
+    const int32_t lens[3] = {3, 3, 3};
+    const int32_t shorter[2] = {3, 2};
+    struct onnx_builder builder;
+    build_stated(&builder, ONNX__TENSOR_PROTO__DATA_TYPE__INT32, 2, lens);
+    expect_accepted(&builder);
+    build_stated(&builder, ONNX__TENSOR_PROTO__DATA_TYPE__INT32, 2, shorter);
+    expect_refused(&builder, BASE_UNIMPLEMENTED, why);
+    build_stated(&builder, ONNX__TENSOR_PROTO__DATA_TYPE__INT32, 3, lens); // of three rows
+    expect_refused(&builder, BASE_UNIMPLEMENTED, why);
+}
+END_TEST
+
+/* Whose axes MXNet swaps by lists: a Pad, a ScatterND and a GatherND of the shape. */
+START_TEST(test_lists_that_are_no_plain_ones_are_refused)
+{
+    static const char name[] = "mxnet_lstm_two-mx1.9-op13";
+    begin(name);
+    changed_rename(&node("Pad")->input[2], "data");
+    changed_expect(BASE_UNIMPLEMENTED, "Pad (node", "a value that is no constant of one integer");
+    begin(name);
+    changed_rename(&node("Pad")->input[1], node("Pad")->input[2]);
+    changed_expect(BASE_UNIMPLEMENTED, "Pad (node", "with other numbers than two");
+    begin(name);
+    changed_rename(&node("Pad")->input[1], node("ScatterND")->input[2]); // 1 and 0: one more
+    changed_expect(BASE_INVALID_ARGUMENT, "Transpose (node", "");
+    begin(name);
+    changed_rename(&node_behind("ScatterND", 2, "GatherND")->input[1], node("ScatterND")->input[2]);
+    changed_expect(BASE_UNIMPLEMENTED, "ScatterND (node", "one for each");
+    begin(name);
+    changed_rename(&node("GatherND")->input[1], node("ScatterND")->input[0]); // no [.., 1]
+    changed_expect(BASE_UNIMPLEMENTED, "GatherND (node", "of a constant that is no list");
+    begin(name);
+    changed_rename(&node("GatherND")->input[1], node("Sub")->input[0]); // number 8
+    changed_expect(BASE_INVALID_ARGUMENT, "GatherND (node", "");
+}
+END_TEST
+
 /* ---- PaddlePaddle ---------------------------------------------------------------------------- */
 
 /* y, a matrix for each row of another shape's axis `of`, a product with x of 3 elements. */
@@ -193,6 +265,9 @@ int main(void)
     tcase_add_test(tests, test_other_numbers_turn_nothing_round);
     tcase_add_test(tests, test_weights_on_the_left_take_nothing_beside_them);
     tcase_add_test(tests, test_a_choice_that_no_request_changes);
+    tcase_add_test(tests, test_lengths_of_all_steps_say_nothing);
+    tcase_add_test(tests, test_constant_lengths_of_all_steps_say_nothing);
+    tcase_add_test(tests, test_lists_that_are_no_plain_ones_are_refused);
     tcase_add_test(tests, test_weights_that_stand_once_for_each_row);
     suite_add_tcase(suite, tests);
     return util_run(suite);
