@@ -97,6 +97,7 @@ CELLS_SRCS = \
   cells/import/graph.c \
   cells/import/handed_on.c \
   cells/import/import.c \
+  cells/import/integers.c \
   cells/import/joined.c \
   cells/import/interpolate.c \
   cells/import/layer_recurrent.c \

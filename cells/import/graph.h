@@ -251,6 +251,8 @@ struct cell__turned {
  * has an element for each row, and a model may have many of these. */
 enum cell__scratch { CELL__SCRATCH_BANDS, CELL__SCRATCH_BEHIND, CELL__SCRATCH_COUNT };
 
+struct cell__builder; /* build.h */
+
 struct cell__import {
     struct base_arena *arena;
     struct cell__external *external; /* files beside the model file */
@@ -299,8 +301,9 @@ struct cell__import {
     bool has_turns; /* there is such a Slice */
     const char *unwritten; /* why the node at hand is not written out (write_out.h); NULL: it is */
     uint32_t n_written;    /* names of values that were made for that */
-    uint32_t scan;         /* whose body is being read or lowered: its number; NONE outside */
-    uint32_t current;      /* node at work, for errors; NONE outside */
+    struct cell__builder *spare; /* of what was not written out after all, or NULL */
+    uint32_t scan;               /* whose body is being read or lowered: its number; NONE outside */
+    uint32_t current;            /* node at work, for errors; NONE outside */
     void *scratch[CELL__SCRATCH_COUNT];
     size_t scratch_bytes[CELL__SCRATCH_COUNT];
 };

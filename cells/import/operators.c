@@ -77,7 +77,8 @@ static const struct cell__operator operators[] = {
     {"Cos", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
     {"Cosh", 1, 1, 1, " ", cell__infer_written, cell__lower_branch, "float32, within 5e-6"},
     {"CumSum", 2, 2, 1, " exclusive reverse ", cell__infer_cumsum, cell__lower_cumsum,
-     "over the steps of a sequence, or up to 32 features; float32"},
+     "over the steps of a sequence, or up to 32 features; float32; of integers: of ones, which are "
+     "the numbers of the steps"},
     {"DepthToSpace", 1, 1, 1, " blocksize mode ", cell__infer_written, cell__lower_branch,
      "of four axes; both modes"},
     {"DequantizeLinear", 2, 3, 1, " axis block_size ", cell__infer_dequantise,

@@ -469,11 +469,14 @@ static enum base_status names_of(struct cell__import *im, Onnx__ValueInfoProto *
 
 /* What ends nodes of which some are written out, and others are computed as they are. */
 static const struct cell__operator written[] = {
+    {"Cast", 1, 1, 1, " saturate to ", cell__infer_written, cell__lower_branch, ""},
+    {"CumSum", 1, 2, 1, " exclusive reverse ", cell__infer_written, cell__lower_branch, ""},
     {"Gemm", 1, 3, 1, " alpha beta transA transB ", cell__infer_written, cell__lower_branch, ""},
     {"MatMul", 1, 2, 1, " ", cell__infer_written, cell__lower_branch, ""},
     {"ConcatFromSequence", 1, 1, 1, " axis new_axis ", cell__infer_written, cell__lower_branch, ""},
     {"Range", 1, 3, 1, " ", cell__infer_written, cell__lower_branch, ""},
     {"Slice", 1, 5, 1, " starts ends axes ", cell__infer_written, cell__lower_branch, ""},
+    {"Sub", 1, 2, 1, " ", cell__infer_written, cell__lower_branch, ""},
     {"Where", 1, 3, 1, " ", cell__infer_written, cell__lower_branch, ""},
 };
 

@@ -5,6 +5,7 @@
 #include "cells/import/attention.h"
 #include "cells/import/einsum.h"
 #include "cells/import/fused.h"
+#include "cells/import/integers.h"
 #include "cells/import/ops.h"
 #include "cells/import/products.h"
 #include "cells/import/scatter.h"
@@ -617,10 +618,12 @@ static const struct {
     {"Asinh", write_asinh, 1},
     {"Atanh", write_atanh, 1},
     {"Attention", cell__write_attention, 3},
+    {"Cast", cell__write_integer_sum, 1},
     {"Ceil", write_ceil, 1},
     {"Celu", write_celu, 1},
     {"ConcatFromSequence", write_joined, 1},
     {"Cosh", write_cosh, 1},
+    {"CumSum", cell__write_count_up, 2},
     {"DepthToSpace", write_to_space, 1},
     {"Einsum", cell__write_einsum, 1},
     {"Gemm", cell__write_gemm, 2},
@@ -642,6 +645,7 @@ static const struct {
     {"Sinh", write_sinh, 1},
     {"Slice", write_slices, 3},
     {"SpaceToDepth", write_to_depth, 1},
+    {"Sub", cell__write_count_from_zero, 2},
     {"Sum", write_sum, 1},
     {"Swish", write_swish, 1},
     {"Tan", write_tan, 1},
@@ -673,9 +677,11 @@ const Onnx__GraphProto *cell__write_out(struct cell__import *im, const Onnx__Nod
     if (i == sizeof(rules) / sizeof(rules[0]) || !has_operands(proto, rules[i].inputs_min)) {
         return NULL;
     }
-    return cell__writer_begin(&w, im, proto) == BASE_OK && rules[i].write(&w) == BASE_OK
-               ? cell__writer_end(&w)
-               : NULL;
+    if (cell__writer_begin(&w, im, proto) == BASE_OK && rules[i].write(&w) == BASE_OK) {
+        return cell__writer_end(&w);
+    }
+    im->spare = w.builder; // of what it holds nobody knows
+    return NULL;
 }
 
 /* Behind the graph the node hands on what that gives; without one it is refused. */

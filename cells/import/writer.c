@@ -32,12 +32,15 @@ enum base_status cell__writer_begin(struct cell__writer *w, struct cell__import 
 {
     *w = (struct cell__writer){.im = im, .proto = proto};
     im->unwritten = "the importer's memory is spent";
-    w->builder = base_arena_alloc(im->arena, sizeof(*w->builder));
+    struct base_error *error = im->spare == NULL ? NULL : im->spare->error; // of memory alone
+    w->builder = im->spare;
+    im->spare = NULL;
     if (w->builder == NULL) {
-        return BASE_RESOURCE_EXHAUSTED;
+        w->builder = base_arena_alloc(im->arena, sizeof(*w->builder));
+        error = base_arena_alloc(im->arena, sizeof(*error));
     }
-    struct base_error *error = base_arena_alloc(im->arena, sizeof(*error)); // of memory alone
-    if (error == NULL) {
+    if (w->builder == NULL || error == NULL) {
+        w->builder = NULL;
         return BASE_RESOURCE_EXHAUSTED;
     }
     cell__build_init(w->builder, im->arena, error);

@@ -254,6 +254,45 @@ START_TEST(test_weights_that_stand_once_for_each_row)
 }
 END_TEST
 
+/* Int64(Float(n) * 1.0 - 1.0), as PaddlePaddle writes n - 1. */
+START_TEST(test_other_sums_of_integers_are_refused)
+{
+    static const char name[] = "paddle_gru_lengths-pd3.3-op17";
+    begin(name); // n * -1.0 - 1.0
+    changed_rename(&node("Mul")->input[1], node("Add")->input[1]);
+    changed_expect(BASE_UNIMPLEMENTED, "", "");
+    begin(name); // half a step more
+    Onnx__TensorProto *less = changed_constant(changed_model()->graph, node("Add")->input[1]);
+    const float half = -0.5f;
+    ck_assert_uint_eq(less->raw_data.len, sizeof(half));
+    memcpy(less->raw_data.data, &half, sizeof(half));
+    changed_expect(BASE_UNIMPLEMENTED, "", "");
+}
+END_TEST
+
+START_TEST(test_other_sums_of_ones_are_refused)
+{
+    static const char name[] = "paddle_gru_positions-pd3.3-op17";
+    const int64_t one = 1;
+    begin(name); // the numbers of the steps from the last one on
+    changed_add_ints(node("CumSum"), "reverse", 1, &one);
+    Onnx__AttributeProto *flag = changed_attribute(node("CumSum"), "reverse");
+    flag->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT;
+    flag->has_i = true;
+    flag->i = one;
+    changed_expect(BASE_UNIMPLEMENTED, "CumSum (node", "of type int64");
+    begin(name); // of ids, not of ones
+    changed_rename(&node("CumSum")->input[0], "x");
+    changed_expect(BASE_UNIMPLEMENTED, "CumSum (node", "of type int64");
+    begin(name); // less ids
+    changed_rename(&node("Sub")->input[1], "x");
+    changed_expect(BASE_UNIMPLEMENTED, "Sub (node", "");
+    begin(name); // numbers from 1 on: the table's rows would not do for all
+    changed_rename(&node_behind("Identity", 0, "Sub")->input[0], node("CumSum")->output[0]);
+    changed_expect(BASE_UNIMPLEMENTED, "Gather (node", "not an input of the model");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("import_frameworks");
@@ -269,6 +308,8 @@ int main(void)
     tcase_add_test(tests, test_constant_lengths_of_all_steps_say_nothing);
     tcase_add_test(tests, test_lists_that_are_no_plain_ones_are_refused);
     tcase_add_test(tests, test_weights_that_stand_once_for_each_row);
+    tcase_add_test(tests, test_other_sums_of_integers_are_refused);
+    tcase_add_test(tests, test_other_sums_of_ones_are_refused);
     suite_add_tcase(suite, tests);
     return util_run(suite);
 }

@@ -13,6 +13,9 @@ INPUT, HIDDEN, CLASSES, WORDS = 6, 8, 3, 20
 WEIGHT_MAX = 0.5
 
 
+LENGTHS = -1  # words of what is no id, but how many steps a row has
+
+
 def given(name, *shape, words=0, integers="int64"):
     """An input of a model: "B" and "T" are batch and steps; of ids `words` is how many there are."""
     return {"name": name, "shape": shape, "words": words, "dtype": integers if words else "float32"}
@@ -29,6 +32,8 @@ def sized(spec, batch, time):
 def draw_input(generator, spec, batch, time):
     """Eighths, which every format writes exactly, or ids."""
     shape = sized(spec, batch, time)
+    if spec["words"] == LENGTHS:
+        return generator.integers(1, time + 1, shape).astype(spec["dtype"])
     if spec["words"]:
         return generator.integers(0, spec["words"], shape).astype(spec["dtype"])
     return (generator.integers(-8, 9, shape) / 8).astype("float32")

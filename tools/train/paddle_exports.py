@@ -15,7 +15,7 @@ import paddle2onnx
 from paddle import nn
 from paddle.nn import functional
 
-from framework_exports import CLASSES, HIDDEN, INPUT, WORDS
+from framework_exports import CLASSES, HIDDEN, INPUT, LENGTHS, WORDS
 from framework_exports import draw_weight, generator_of, given, make_cases, run, write_golden
 
 OPSET = 17
@@ -33,6 +33,11 @@ class Module(nn.Layer):
 
     def forward(self, x):
         return self.call(self, x)
+
+
+class Measured(Module):
+    def forward(self, x, n):
+        return self.call(self, x, n)
 
 
 class Stateful(Module):
@@ -143,6 +148,28 @@ def paddle_gru_encoder():
     return Module(lambda m, x: m.out(m.inner(m.layer(x)[0])), **parts)
 
 
+def paddle_gru_lengths():
+    """GRU, the last step that each row has, by gather_nd()"""
+
+    def call(m, x, n):
+        y, _ = m.layer(x)
+        rows = paddle.arange(paddle.shape(x)[0], dtype="int64")
+        return m.out(paddle.gather_nd(y, paddle.stack([rows, n - 1], axis=-1)))
+
+    return Measured(call, layer=nn.GRU(INPUT, HIDDEN), out=nn.Linear(HIDDEN, CLASSES))
+
+
+def paddle_gru_positions():
+    """Embedding of words and of positions, which are sums of ones less ones, as PaddleNLP has them; GRU"""
+
+    def call(m, x):
+        ones = paddle.ones_like(x)
+        return m.out(m.layer(m.words(x) + m.places(paddle.cumsum(ones, axis=-1) - ones))[0])
+
+    parts = {"words": nn.Embedding(WORDS, INPUT), "places": nn.Embedding(WORDS, INPUT)}
+    return Module(call, layer=nn.GRU(INPUT, HIDDEN), out=nn.Linear(HIDDEN, CLASSES), **parts)
+
+
 STATES = given("h", 1, "B", HIDDEN), given("c", 1, "B", HIDDEN)
 IDS = (given("x", "B", "T", words=WORDS),)
 MODELS = (
@@ -155,6 +182,8 @@ MODELS = (
     (paddle_lstm_recogniser, (given("x", "B", 3, 8, "T"),)),
     (paddle_lstm_interactive, IDS),
     (paddle_gru_encoder, STEPS),
+    (paddle_gru_lengths, (*STEPS, given("n", "B", words=LENGTHS))),
+    (paddle_gru_positions, IDS),
 )
 
 

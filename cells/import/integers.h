@@ -1,0 +1,13 @@
+/* Integers that PaddlePaddle computes in a roundabout way, written out as sums and Ranges. */
+#ifndef CELLS_IMPORT_INTEGERS_H
+#define CELLS_IMPORT_INTEGERS_H
+
+#include "cells/import/writer.h"
+
+/* As the rules of write_out.c: a Cast of what floats make of integers, the CumSum
+ * of ones, and a Sub of ones from it. */
+enum base_status cell__write_integer_sum(struct cell__writer *w);
+enum base_status cell__write_count_up(struct cell__writer *w);
+enum base_status cell__write_count_from_zero(struct cell__writer *w);
+
+#endif
