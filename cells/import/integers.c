@@ -212,3 +212,24 @@ enum base_status cell__write_count_from_zero(struct cell__writer *w)
     }
     return is_same ? write_count(w, x, axis, 0) : cell__unwritten(w, as_it_is);
 }
+
+/* A Cast to the type of another value, as jax2onnx has it. */
+enum base_status cell__write_cast_like(struct cell__writer *w)
+{
+    uint32_t values[2] = {0, 0};
+    int64_t type = 0;
+    Onnx__NodeProto *cast = NULL;
+    BASE_TRY(read_operands(w, w->proto, values));
+    const enum cell__dtype dtype = w->im->values[values[1]].dtype;
+    type = dtype == CELL__F32   ? ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT
+           : dtype == CELL__I64 ? ONNX__TENSOR_PROTO__DATA_TYPE__INT64
+           : dtype == CELL__I32 ? ONNX__TENSOR_PROTO__DATA_TYPE__INT32
+                                : ONNX__TENSOR_PROTO__DATA_TYPE__UNDEFINED;
+    if (type == ONNX__TENSOR_PROTO__DATA_TYPE__UNDEFINED) {
+        return cell__unwritten(w, "to another type than float32, int64 and int32");
+    }
+    BASE_TRY(
+        cell__build_node(w->builder, "Cast", (const char *[]){w->proto->input[0], NULL}, 1, &cast));
+    w->out = cast->output[0];
+    return cell__build_set_int(w->builder, cast, "to", type);
+}

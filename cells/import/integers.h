@@ -1,4 +1,5 @@
-/* Integers that PaddlePaddle computes in a roundabout way, written out as sums and Ranges. */
+/* Integers that PaddlePaddle computes in a roundabout way, written out as sums and Ranges, and
+ * casts. */
 #ifndef CELLS_IMPORT_INTEGERS_H
 #define CELLS_IMPORT_INTEGERS_H
 
@@ -9,5 +10,7 @@
 enum base_status cell__write_integer_sum(struct cell__writer *w);
 enum base_status cell__write_count_up(struct cell__writer *w);
 enum base_status cell__write_count_from_zero(struct cell__writer *w);
+/* Of JAX: a CastLike. */
+enum base_status cell__write_cast_like(struct cell__writer *w);
 
 #endif

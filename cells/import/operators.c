@@ -48,6 +48,8 @@ static const struct cell__operator operators[] = {
     {"Cast", 1, 1, 1, " to saturate ", cell__infer_cast, cell__lower_cast,
      "between float32, halves, int64, int32; of bool and bytes that are inputs; to bool from "
      "float32"},
+    {"CastLike", 1, 2, 1, " saturate ", cell__infer_written, cell__lower_branch,
+     "as Cast, to float32, int64 or int32"},
     {"Ceil", 1, 1, 1, " ", cell__infer_written, cell__lower_branch, "float32"},
     {"Celu", 1, 1, 1, " alpha ", cell__infer_written, cell__lower_branch, "float32"},
     {"Clip", 1, 3, 1, " min max ", cell__infer_clip, cell__lower_clip,

@@ -619,6 +619,7 @@ static const struct {
     {"Atanh", write_atanh, 1},
     {"Attention", cell__write_attention, 3},
     {"Cast", cell__write_integer_sum, 1},
+    {"CastLike", cell__write_cast_like, 2},
     {"Ceil", write_ceil, 1},
     {"Celu", write_celu, 1},
     {"ConcatFromSequence", write_joined, 1},

@@ -140,6 +140,14 @@ START_TEST(test_a_choice_that_no_request_changes)
 }
 END_TEST
 
+START_TEST(test_a_cast_to_the_type_of_truths_is_refused)
+{
+    begin("jax_gru_scaled-jx0.17-op21");
+    changed_rename(&node("CastLike")->input[1], node("Loop")->input[1]);
+    changed_expect(BASE_UNIMPLEMENTED, "CastLike (node", "to another type than float32");
+}
+END_TEST
+
 /* ---- MXNet ----------------------------------------------------------------------------------- */
 
 START_TEST(test_lengths_of_all_steps_say_nothing)
@@ -304,6 +312,7 @@ int main(void)
     tcase_add_test(tests, test_other_numbers_turn_nothing_round);
     tcase_add_test(tests, test_weights_on_the_left_take_nothing_beside_them);
     tcase_add_test(tests, test_a_choice_that_no_request_changes);
+    tcase_add_test(tests, test_a_cast_to_the_type_of_truths_is_refused);
     tcase_add_test(tests, test_lengths_of_all_steps_say_nothing);
     tcase_add_test(tests, test_constant_lengths_of_all_steps_say_nothing);
     tcase_add_test(tests, test_lists_that_are_no_plain_ones_are_refused);

@@ -142,6 +142,14 @@ def jax_lstm_attended(generator):
     return call
 
 
+def jax_gru_scaled(generator):
+    """jax.nn.gelu, nnx.GRUCell, nnx.RMSNorm over each step"""
+    keys = keys_of(generator)
+    front, cell = nnx.Linear(INPUT, INPUT, rngs=keys), nnx.GRUCell(INPUT, HIDDEN, rngs=keys)
+    norm, out = nnx.RMSNorm(HIDDEN, rngs=keys), nnx.Linear(HIDDEN, CLASSES, rngs=keys)
+    return lambda x: out(norm(over_steps(cell, zeros, jax.nn.gelu(front(x)))[1]))
+
+
 def jax_rnn_plain(generator):
     """tanh(x W + h U + b) as a function"""
     weights = [drawn(generator, *shape) for shape in ((INPUT, HIDDEN), (HIDDEN, HIDDEN), (HIDDEN,))]
@@ -180,6 +188,7 @@ MODELS = (
     (jax_lstm_equinox, STEPS),
     (jax_gru_lone, (given("x", "T", INPUT),)),
     (jax_lstm_attended, STEPS),
+    (jax_gru_scaled, STEPS),
     (jax_rnn_plain, STEPS),
     (jax_scan_norm, STEPS),
 )
