@@ -43,11 +43,19 @@ static bool read_whole(const struct cell__import *im, const struct cell__node *n
 
 /* Int64 of a constant float that stands at each place of a shape, as ones_like() of integers has
  * it: of the integer. */
-static enum base_status write_constant(struct cell__writer *w, const struct cell__node *spread)
+enum base_status cell__write_integer(struct cell__writer *w)
 {
+    uint32_t v = 0;
+    int64_t to = 0;
     int64_t number = 0;
     const char *of = NULL;
-    if (spread->n_inputs != 2 || spread->inputs[1] == CELL__NONE ||
+    BASE_TRY(cell__writer_int(w, "to", &to));
+    if (cell__value_named(w->im, w->proto->input[0], &v) != BASE_OK) {
+        return BASE_RESOURCE_EXHAUSTED;
+    }
+    const struct cell__node *spread = made_by(w->im, v, "Expand");
+    if (to != ONNX__TENSOR_PROTO__DATA_TYPE__INT64 || w->im->values[v].kind != CELL__ROWS ||
+        spread == NULL || spread->n_inputs != 2 || spread->inputs[1] == CELL__NONE ||
         !read_whole(w->im, spread, 0, &number)) {
         return cell__unwritten(w, as_it_is);
     }
@@ -56,48 +64,10 @@ static enum base_status write_constant(struct cell__writer *w, const struct cell
                        (const char *[]){of, w->im->values[spread->inputs[1]].name, NULL}, &w->out);
 }
 
-/* Int64(Float(n) * 1.0 + b), as PaddlePaddle writes n + b: n + b. */
-enum base_status cell__write_integer_sum(struct cell__writer *w)
-{
-    struct cell__import *im = w->im;
-    uint32_t v = 0;
-    int64_t to = 0;
-    int64_t add = 0;
-    int64_t factor = 0;
-    const char *number = NULL;
-    BASE_TRY(cell__writer_int(w, "to", &to));
-    if (cell__value_named(im, w->proto->input[0], &v) != BASE_OK) {
-        return BASE_RESOURCE_EXHAUSTED;
-    }
-    if (to != ONNX__TENSOR_PROTO__DATA_TYPE__INT64 || im->values[v].kind != CELL__ROWS) {
-        return cell__unwritten(w, as_it_is);
-    }
-    const struct cell__node *spread = made_by(im, v, "Expand");
-    if (spread != NULL) {
-        return write_constant(w, spread);
-    }
-    const struct cell__node *sum = made_by(im, v, "Add");
-    const struct cell__node *product = sum == NULL ? NULL : made_by(im, sum->inputs[0], "Mul");
-    const struct cell__node *cast =
-        product == NULL ? NULL : made_by(im, product->inputs[0], "Cast");
-    if (cast == NULL || cast->n_inputs != 1 || cast->inputs[0] == CELL__NONE ||
-        !read_whole(im, sum, 1, &add) || !read_whole(im, product, 1, &factor) || factor != 1) {
-        return cell__unwritten(w, as_it_is);
-    }
-    const struct cell__value *of = &im->values[cast->inputs[0]];
-    const struct cell__value *sum_of = &im->values[sum->outputs[0]];
-    if (of->kind != CELL__ROWS || of->dtype != CELL__I64 || sum_of->kind != CELL__ROWS ||
-        sum_of->dtype != CELL__F32 || of->shape.rank == 0) {
-        return cell__unwritten(w, as_it_is);
-    }
-    BASE_TRY(cell__write_ints(w, &add, 1, &number));
-    return cell__write(w, "Add", (const char *[]){of->name, number, NULL}, &w->out);
-}
-
 /* Whether a value is ones alone, of whatever shape: a constant of one element, expanded. */
 static bool are_ones(const struct cell__import *im, uint32_t v)
 {
-    const struct cell__node *written = made_by(im, v, "Cast"); // of write_constant()
+    const struct cell__node *written = made_by(im, v, "Cast"); // of cell__write_integer()
     const struct cell__node *spread =
         made_by(im, written != NULL && written->n_inputs > 0 ? written->inputs[0] : v, "Expand");
     const uint32_t of = spread == NULL ? CELL__NONE : spread->inputs[0];

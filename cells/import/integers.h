@@ -5,9 +5,9 @@
 
 #include "cells/import/writer.h"
 
-/* As the rules of write_out.c: a Cast of what floats make of integers, the CumSum
+/* As the rules of write_out.c: a Cast of a constant that is repeated, the CumSum
  * of ones, and a Sub of ones from it. */
-enum base_status cell__write_integer_sum(struct cell__writer *w);
+enum base_status cell__write_integer(struct cell__writer *w);
 enum base_status cell__write_count_up(struct cell__writer *w);
 enum base_status cell__write_count_from_zero(struct cell__writer *w);
 /* Of JAX: a CastLike. */

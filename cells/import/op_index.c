@@ -34,9 +34,52 @@ static enum base_status refuse(struct cell__import *im)
                             "of a step: an input, plus or minus a number");
 }
 
+/* Operand i of a row that is this operator, where it is a constant of one float: a whole number. */
+static bool read_whole(const struct cell__import *im, uint32_t row, uint32_t i, int64_t *out)
+{
+    const struct cell__row *at = &im->rows[im->rows[row].op.operands[i]];
+    if (at->kind != CELL__ROW_CONST || at->value.dtype != CELL_F32 || at->value.width != 1) {
+        return false;
+    }
+    const float number = *(const float *)at->op.weights[0].data;
+    const bool is_small = number > -(float)ADD_MAX && number < (float)ADD_MAX;
+    *out = is_small ? (int64_t)number : 0;
+    return is_small && (float)*out <= number && (float)*out >= number;
+}
+
+static bool is_op(const struct cell__import *im, uint32_t row, enum cell_op_kind kind)
+{
+    return im->rows[row].kind == CELL__ROW_OP && im->rows[row].op.kind == kind;
+}
+
+/* Where a row is Int64(Float(n) * 1.0 + b), as PaddlePaddle writes n + b, *row becomes n's: exact,
+ * as far as there are steps. */
+static int32_t sum_by_floats(const struct cell__import *im, uint32_t *row)
+{
+    const uint32_t sum = is_op(im, *row, CELL_OP_CAST) ? im->rows[*row].op.operands[0] : *row;
+    int64_t factor = 0;
+    int64_t add = 0;
+    if (im->rows[*row].value.dtype == CELL_F32 || !is_op(im, sum, CELL_OP_ADD) ||
+        im->rows[sum].value.dtype != CELL_F32 || !read_whole(im, sum, 1, &add)) {
+        return 0;
+    }
+    const uint32_t product = im->rows[sum].op.operands[0];
+    if (!is_op(im, product, CELL_OP_MUL) || !read_whole(im, product, 1, &factor) || factor != 1) {
+        return 0;
+    }
+    const uint32_t cast = im->rows[product].op.operands[0];
+    if (!is_op(im, cast, CELL_OP_CAST) ||
+        im->rows[im->rows[cast].op.operands[0]].value.dtype == CELL_F32) {
+        return 0;
+    }
+    *row = im->rows[cast].op.operands[0];
+    return (int32_t)add;
+}
+
 /* The row of an index, which may be an input's as it came. False: it is none. */
 static bool read_index(const struct cell__import *im, uint32_t row, struct cell__row *out)
 {
+    const int32_t add = sum_by_floats(im, &row);
     while (im->rows[row].kind == CELL__ROW_OP && im->rows[row].op.kind == CELL_OP_CAST &&
            im->rows[row].value.dtype != CELL_F32) {
         row = im->rows[row].op.operands[0];
@@ -47,7 +90,10 @@ static bool read_index(const struct cell__import *im, uint32_t row, struct cell_
         *out = (struct cell__row){.kind = CELL__ROW_INDEX,
                                   .index = out->index,
                                   .value = out->value,
+                                  .offset = add,
                                   .is_batched = out->is_batched};
+    } else if (add != 0) {
+        return false;
     }
     return out->kind == CELL__ROW_INDEX;
 }

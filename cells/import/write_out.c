@@ -618,7 +618,7 @@ static const struct {
     {"Asinh", write_asinh, 1},
     {"Atanh", write_atanh, 1},
     {"Attention", cell__write_attention, 3},
-    {"Cast", cell__write_integer_sum, 1},
+    {"Cast", cell__write_integer, 1},
     {"CastLike", cell__write_cast_like, 2},
     {"Ceil", write_ceil, 1},
     {"Celu", write_celu, 1},
