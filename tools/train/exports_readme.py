@@ -10,7 +10,7 @@ from onnx import numpy_helper
 
 from onnx_nodes import all_nodes
 
-README_HEAD = """# Exports of PyTorch and Keras
+README_HEAD = """# Exports of PyTorch, Keras and others
 
 Tiny LSTM, GRU and RNN models with random weights, as PyTorch's exporters and tf2onnx write them, for the importer's tests.
 Made by `tools/train/exports.py`, (modules that loop over time) `tools/train/loops.py`, (modules that read two
@@ -19,14 +19,15 @@ sequences) `tools/train/reader_exports.py`, (attention of a sequence over itself
 (masks of padded sequences) `tools/train/mask_exports.py`, (groups of features, rows cut as others are, frames of denoisers) `tools/train/group_exports.py`,
 (steps joined to steps) `tools/train/join_exports.py`, (steps that read earlier ones alone) `tools/train/stream_exports.py`, (layers of one step, sorted sequences) `tools/train/single_exports.py`, (sines, powers, signs) `tools/train/function_exports.py`, (categories, labels that are chosen) `tools/train/id_exports.py`, (modules that are functions of the file's own) `tools/train/module_exports.py`,
 (convolutions) `tools/train/conv_exports.py`, (transposed ones) `tools/train/transposed_exports.py`, (pictures)
-`tools/train/picture_exports.py`, (layers over bands and letters) `tools/train/band_exports.py`, (Keras models) `tools/train/keras_exports.py`, and what no exporter writes by
+`tools/train/picture_exports.py`, (layers over bands and letters) `tools/train/band_exports.py`, (Keras models) `tools/train/keras_exports.py`, (other frameworks) `tools/train/paddle_exports.py`, `jax_exports.py`, `mxnet_exports.py`, and what no exporter writes by
 `tools/train/handmade.py` and (cells as bodies of a Scan) `tools/train/scans.py`; of some of them (quantised weights) `tools/train/quantised_exports.py` and (halves) `tools/train/half_exports.py` made others; this file by `tools/train/exports_readme.py`. Do not edit any by hand.
 
 A folder is named `MODULE-EXPORTERtorch-opOPSET[-nofold]`: `ts` is the TorchScript exporter, `dynamo` the
 newer one (the default of `torch.onnx.export` since 2.9), `external` the same with its default of weights in a second
 file, `model.onnx.data`, `nofold` means
 `do_constant_folding=False` (`ts`) or `optimize=False` (`dynamo`), `tf2.15` is tf2onnx under that
-TensorFlow, `ort1.31` ONNX Runtime's tools for quantised weights, `half1.16` onnxconverter-common's float16, `helper` is no exporter but `onnx.helper`, and `parser` is `onnx.parser`: written node by node. Models of one module have the same weights whatever exported
+TensorFlow, `ort1.31` ONNX Runtime's tools for quantised weights, `half1.16` onnxconverter-common's float16, `pd3.3`
+PaddlePaddle by paddle2onnx, `jx0.17` JAX by jax2onnx, `mx1.9` MXNet, `helper` is no exporter but `onnx.helper`, and `parser` is `onnx.parser`: written node by node. Models of one module have the same weights whatever exported
 them. GRU and RNN modules are named after their cell (`gru_`, `rnn_tanh_`, `rnn_relu_`), and were tried with
 PyTorch 1.13 and 2.15. Sizes: input 6, hidden 8, 3 classes, 20 words.
 
