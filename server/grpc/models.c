@@ -91,15 +91,21 @@ enum base_status srv_grpc__model_metadata(struct srv_grpc__ask *ask)
 
 static Inference__DataType config_type(const char *datatype)
 {
-    return strcmp(datatype, "FP32") == 0    ? INFERENCE__DATA_TYPE__TYPE_FP32
-           : strcmp(datatype, "INT64") == 0 ? INFERENCE__DATA_TYPE__TYPE_INT64
-           : strcmp(datatype, "INT32") == 0 ? INFERENCE__DATA_TYPE__TYPE_INT32
-           : strcmp(datatype, "BOOL") == 0  ? INFERENCE__DATA_TYPE__TYPE_BOOL
-           : strcmp(datatype, "UINT8") == 0 ? INFERENCE__DATA_TYPE__TYPE_UINT8
-           : strcmp(datatype, "INT8") == 0  ? INFERENCE__DATA_TYPE__TYPE_INT8
-           : strcmp(datatype, "FP16") == 0  ? INFERENCE__DATA_TYPE__TYPE_FP16
-           : strcmp(datatype, "BF16") == 0  ? INFERENCE__DATA_TYPE__TYPE_BF16
-                                            : INFERENCE__DATA_TYPE__TYPE_STRING;
+    static const struct {
+        const char *name;
+        Inference__DataType type;
+    } types[] = {
+        {"FP32", INFERENCE__DATA_TYPE__TYPE_FP32},   {"INT64", INFERENCE__DATA_TYPE__TYPE_INT64},
+        {"INT32", INFERENCE__DATA_TYPE__TYPE_INT32}, {"BOOL", INFERENCE__DATA_TYPE__TYPE_BOOL},
+        {"UINT8", INFERENCE__DATA_TYPE__TYPE_UINT8}, {"INT8", INFERENCE__DATA_TYPE__TYPE_INT8},
+        {"FP16", INFERENCE__DATA_TYPE__TYPE_FP16},   {"BF16", INFERENCE__DATA_TYPE__TYPE_BF16},
+    };
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        if (strcmp(types[i].name, datatype) == 0) {
+            return types[i].type;
+        }
+    }
+    return INFERENCE__DATA_TYPE__TYPE_STRING;
 }
 
 static enum base_status config_inputs(struct srv_grpc__ask *ask,
