@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "cells/model.h"
 #include "tests/cells/replay.h"
+#include "tests/fuzz/sound.h"
 #include "tests/util.h"
 
 #include <dirent.h>
@@ -288,6 +289,7 @@ static void try_export(struct cell_registry *registry, const char *folder)
     util_repo_path(path, relative);
     enum base_status status = cell_model_load(registry, path, "test", NULL, &model, &error);
     ck_assert_msg(status == BASE_OK, "%s: %s", folder, error.message);
+    sound_model(model);
     expect_cell(model, folder);
     compute_golden(model, folder);
     cell_model_free(registry, model);

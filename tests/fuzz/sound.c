@@ -89,6 +89,19 @@ static void check_join(const struct cell_model *model, const struct cell_source 
     }
 }
 
+/* Whether a request with these steps is not refused. */
+static bool is_met(const struct cell_model *model, const uint32_t steps[CELL_SEQUENCES_MAX])
+{
+    bool is_met = true;
+    for (uint32_t s = 0; s < model->n_sequences; s++) {
+        const struct cell_sequence *sequence = &model->sequences[s];
+        const uint32_t of = sequence->stride > 0 ? steps[sequence->source] : 0;
+        is_met = is_met && cell_sequence_is_met(sequence, of, steps[s]) &&
+                 (sequence->multiple == 0 || steps[s] % sequence->multiple == 0);
+    }
+    return is_met;
+}
+
 /* No step reads further beyond the ends than the model says, whatever the request's lengths. */
 static void check_window(const struct cell_model *model, const struct cell_stage *stage,
                          const struct cell_source *source)
@@ -97,9 +110,10 @@ static void check_window(const struct cell_model *model, const struct cell_stage
                         : source->kind == CELL_SOURCE_INPUT ? model->inputs[source->index].sequence
                                                             : model->stages[source->stage].sequence;
     const bool is_once = stage->kind == CELL_STAGE_ONCE; // reads some steps of a stated number
-    base_assert(source->by == 0 || (is_once && source->by <= model->n_inputs &&
-                                    model->inputs[source->by - 1].is_step && source->count == 1));
     if (source->by > 0) {
+        base_assert(is_once && source->by <= model->n_inputs && source->count == 1);
+        const struct cell_tensor *tensor = &model->inputs[source->by - 1];
+        base_assert(tensor->is_step || tensor->is_lengths);
         return; // the request says which, and is checked
     }
     base_assert(is_once || stage->kind == CELL_STAGE_EACH || stage->kind == CELL_STAGE_CHAIN);
@@ -107,14 +121,16 @@ static void check_window(const struct cell_model *model, const struct cell_stage
     const int64_t parts = is_parted ? source->parts : 1;
     const int64_t reach = is_parted ? 0 : model->reach;
     base_assert(!is_parted || source->kind == CELL_SOURCE_EACH);
-    base_assert(source->stride >= 1 && source->offset >= -reach);
+    base_assert(source->stride >= 1 && (source->is_from_end || source->offset >= -reach));
     for (uint32_t given = 1; given <= GIVEN_MAX; given++) {
         uint32_t steps[CELL_SEQUENCES_MAX];
         cell_model_steps(model, given, steps);
         const uint32_t own = is_once ? 1 : steps[stage->sequence];
-        const int64_t last =
-            ((int64_t)own - 1) * source->stride + source->offset + source->count - 1;
-        base_assert(own == 0 || steps[of] == 0 || last < (int64_t)steps[of] * parts + reach);
+        const int64_t all = (int64_t)steps[of] * parts;
+        const int64_t first = source->offset + (source->is_from_end ? all : 0);
+        const int64_t last = first + ((int64_t)own - 1) * source->stride + source->count - 1;
+        base_assert(!is_met(model, steps) || own == 0 || steps[of] == 0 ||
+                    (first >= -reach && last < all + reach));
     }
 }
 
