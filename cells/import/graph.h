@@ -265,7 +265,8 @@ struct cell__import {
     size_t relative_bytes;                       /* of tables of relative positions, */
     uint64_t relative_terms;                     /* and operations that have made them */
     const struct cell__relative_kept *relatives; /* which are there (relative.c) */
-    size_t n_quantised; /* elements of 8 bits, for whose floats the arena has been given room */
+    uint32_t ids_from_end; /* model inputs, a bit each, that a table must bound (op_ids.c) */
+    size_t n_quantised;    /* elements of 8 bits, for whose floats the arena has been given room */
 
     struct cell__value *values;
     uint32_t n_values, values_room;

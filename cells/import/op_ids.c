@@ -5,8 +5,12 @@
  *
  *     Add(Mul(Cast(Less(Cast(x), 0)), Add(x, n)), Mul(x, Cast(Not(Less(Cast(x), 0)))))
  *
+ * and JAX, where any index may,
+ *
+ *     Where(Less(x, 0), Add(x, n), x)
+ *
  * which is x for each id that a request may hold: one below 0 is refused as any outside of the
- * table.
+ * table, and a model where no table says so is.
  *
  * Those that are cut to a range, as the predictors of icefall's transducers have it, where -1
  * stands for no label: in floats, which are exact as far as tables go. */
@@ -65,20 +69,63 @@ static bool are_halves(const struct cell__import *im, const struct cell__node *m
     return false;
 }
 
-/* What that Add is then: of input 0 alone. */
-static const struct cell__operator ids = {
-    "Add", 1, 2, 1, " ", cell__infer_identity, cell__lower_identity, ""};
+static bool is_zero(const struct cell__import *im, const struct cell__node *node, uint32_t i)
+{
+    const struct cell__value *value =
+        i < node->n_inputs && node->inputs[i] != CELL__NONE ? &im->values[node->inputs[i]] : NULL;
+    if (value == NULL || value->kind != CELL__CONST || value->tensor.count != 1 ||
+        value->dtype == CELL__F32) {
+        return false;
+    }
+    const struct cell__sym sym = cell__tensor_sym(&value->tensor, 0);
+    return cell__sym_is_number(&sym) && sym.add == 0;
+}
+
+/* Whether a node is that Where, of ids x. */
+static bool is_chosen_by_sign(const struct cell__import *im, const struct cell__node *node,
+                              uint32_t *x)
+{
+    const struct cell__node *less = cell__made_by(im, node, 0, "Less");
+    *x = node->n_inputs == 3 ? node->inputs[2] : CELL__NONE;
+    return *x != CELL__NONE && less != NULL && less->n_inputs == 2 && less->inputs[0] == *x &&
+           is_zero(im, less, 1) && is_moved(im, cell__made_by(im, node, 1, "Add"), *x) &&
+           im->values[*x].kind == CELL__ROWS &&
+           (im->values[*x].dtype == CELL__I32 || im->values[*x].dtype == CELL__I64);
+}
+
+static enum base_status lower_from_end(struct cell__import *im, struct cell__node *node)
+{
+    const uint32_t row = cell__input(im, node, 0)->row;
+    uint32_t first = CELL__NONE;
+    uint32_t n = 0;
+    const uint32_t given = cell__row_element_ids(im, row, &first);
+    if (given == CELL__NONE && !cell__row_is_chosen(im, row, &n)) {
+        return cell__refuse(im, "integers that may count from an end, and that are no input");
+    }
+    im->ids_from_end |= given == CELL__NONE ? 0 : UINT32_C(1) << im->rows[given].index;
+    return cell__lower_identity(im, node);
+}
+
+/* What such nodes are then: of input 0 alone. */
+static const struct cell__operator sum_from_end = {
+    "Add", 1, 2, 1, " ", cell__infer_identity, lower_from_end, ""};
+static const struct cell__operator choice_from_end = {
+    "Where", 1, 3, 1, " ", cell__infer_identity, lower_from_end, ""};
 
 void cell__replace_ids(struct cell__import *im, struct cell__node *node)
 {
+    const char *name = node->op == NULL ? "" : node->op->name;
     uint32_t x = CELL__NONE;
-    if (node->op == NULL || strcmp(node->op->name, "Add") != 0) {
-        return;
+    bool is_from_end = false;
+    if (strcmp(name, "Where") == 0) {
+        is_from_end = is_chosen_by_sign(im, node, &x);
+    } else if (strcmp(name, "Add") == 0) {
+        const struct cell__node *first = cell__made_by(im, node, 0, "Mul");
+        const struct cell__node *second = cell__made_by(im, node, 1, "Mul");
+        is_from_end = are_halves(im, first, second, &x) || are_halves(im, second, first, &x);
     }
-    const struct cell__node *first = cell__made_by(im, node, 0, "Mul");
-    const struct cell__node *second = cell__made_by(im, node, 1, "Mul");
-    if (are_halves(im, first, second, &x) || are_halves(im, second, first, &x)) {
-        node->op = &ids;
+    if (is_from_end) {
+        node->op = strcmp(name, "Where") == 0 ? &choice_from_end : &sum_from_end;
         node->inputs[0] = x;
         node->n_inputs = 1;
     }

@@ -571,6 +571,22 @@ static enum base_status bound_ids(struct cell__import *im, const struct cell__ro
     return BASE_OK;
 }
 
+/* Of ids that may count from the end no request may have one below 0. */
+static enum base_status check_from_end(struct cell__import *im, const struct cell_tensor *tensor)
+{
+    char text[CELL__TEXT_BYTES];
+    bool is_bounded = tensor->id_bound > 0 || tensor->n_id_bounds > 0;
+    for (uint32_t k = 0; k < tensor->n_id_bounds; k++) {
+        is_bounded = is_bounded && tensor->id_bounds[k] > 0;
+    }
+    return is_bounded && !tensor->ids_below_zero
+               ? BASE_OK
+               : base_fail(im->error, BASE_UNIMPLEMENTED,
+                           "input \"%s\" has integers that may count from an end, and no table "
+                           "says from which",
+                           cell__quote(text, tensor->name));
+}
+
 /* Embeddings bound the ids that an input may hold, or how many steps a sequence has. */
 static enum base_status set_id_bounds(struct cell__import *im, struct cell_model *model)
 {
@@ -584,6 +600,8 @@ static enum base_status set_id_bounds(struct cell__import *im, struct cell_model
     for (uint32_t i = 0; i < model->n_inputs; i++) {
         model->inputs[i].ids_below_zero = model->inputs[i].ids_below_zero && !is_plain[i];
         join_bounds(&model->inputs[i]);
+        BASE_TRY((im->ids_from_end >> i & 1u) != 0 ? check_from_end(im, &model->inputs[i])
+                                                   : BASE_OK);
     }
     return BASE_OK;
 }

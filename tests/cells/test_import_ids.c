@@ -87,6 +87,69 @@ START_TEST(test_ids_that_are_looked_up_as_they_are_too)
 }
 END_TEST
 
+/* Where(x < 0, x + n, x), as JAX writes any index. */
+static void count_from_end(const char *x, const char *to)
+{
+    char inputs[64];
+    (void)snprintf(inputs, sizeof(inputs), "%s zero", x);
+    onnx_node(&builder, "Less", inputs, "is_below");
+    (void)snprintf(inputs, sizeof(inputs), "%s beyond", x);
+    onnx_node(&builder, "Add", inputs, "moved");
+    (void)snprintf(inputs, sizeof(inputs), "is_below moved %s", x);
+    onnx_node(&builder, "Where", inputs, to);
+}
+
+/* They are as they came, since none below 0 is let in. */
+START_TEST(test_ids_that_may_count_from_the_end)
+{
+    struct built built;
+    begin();
+    count_from_end("ids", "own");
+    onnx_node(&builder, "Gather", "table own", "rows");
+    end("rows");
+    load_built(&builder, &built);
+    ck_assert_int_eq(built.model->inputs[0].id_bound, ROWS);
+    ck_assert(!built.model->inputs[0].ids_below_zero);
+    ck_assert_uint_eq(built.model->stages[0].type->def.n_ops, 2); // and the GRU
+    free_built(&builder, &built);
+    // Of what a layer has chosen none is below 0.
+    begin();
+    onnx_node(&builder, "Gather", "table ids", "first");
+    Onnx__NodeProto *chosen = onnx_node(&builder, "ArgMax", "first", "label");
+    onnx_set_int(&builder, chosen, "axis", -1);
+    onnx_set_int(&builder, chosen, "keepdims", 0);
+    count_from_end("label", "own");
+    onnx_node(&builder, "Gather", "table own", "rows");
+    end("rows");
+    expect_accepted(&builder);
+}
+END_TEST
+
+START_TEST(test_what_counts_from_no_known_end)
+{
+    begin(); // numbers, of which some may be below 0
+    count_from_end("ids", "own");
+    onnx_set_int(&builder, onnx_node(&builder, "Cast", "own", "real"), "to", FLOAT);
+    onnx_node(&builder, "Gather", "table zero", "row");
+    onnx_constant(&builder, "below1", onnx_ints(&builder, 1, 1, (const int64_t[]){-1}));
+    onnx_node(&builder, "Unsqueeze", "real below1", "wide");
+    onnx_node(&builder, "Mul", "wide row", "rows");
+    end("rows");
+    expect_refused(&builder, BASE_UNIMPLEMENTED,
+                   "input \"ids\" has integers that may count from an end, and no table says");
+    begin(); // and let in below 0, which the other look-up cuts
+    count_from_end("ids", "own");
+    onnx_set_int(&builder, onnx_node(&builder, "Cast", "own", "real"), "to", FLOAT);
+    onnx_constant(&builder, "below1", onnx_ints(&builder, 1, 1, (const int64_t[]){-1}));
+    onnx_node(&builder, "Unsqueeze", "real below1", "wide");
+    onnx_node(&builder, "Clip", "ids zero", "cut");
+    onnx_node(&builder, "Gather", "table cut", "row");
+    onnx_node(&builder, "Mul", "wide row", "rows");
+    end("rows");
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "no table says from which");
+}
+END_TEST
+
 START_TEST(test_ranges_that_are_refused)
 {
     static const struct {
@@ -117,6 +180,8 @@ int main(void)
     TCase *tcase = tcase_create("ids");
     tcase_add_test(tcase, test_bounds_of_ids);
     tcase_add_test(tcase, test_ids_that_are_looked_up_as_they_are_too);
+    tcase_add_test(tcase, test_ids_that_may_count_from_the_end);
+    tcase_add_test(tcase, test_what_counts_from_no_known_end);
     tcase_add_test(tcase, test_ranges_that_are_refused);
     suite_add_tcase(suite, tcase);
     return util_run(suite);

@@ -79,6 +79,12 @@ def jax_gru_tagger(generator):
     return call
 
 
+def jax_gru_indexed(generator):
+    """table[ids], nnx.GRUCell"""
+    cell, table = nnx.GRUCell(INPUT, HIDDEN, rngs=keys_of(generator)), drawn(generator, WORDS, INPUT)
+    return lambda x: over_steps(cell, zeros, table[x])[1]
+
+
 def jax_gru_linen(generator):
     """flax.linen.GRUCell, the last state"""
     cell = flax.linen.GRUCell(HIDDEN)
@@ -183,6 +189,7 @@ MODELS = (
     (jax_lstm_apart, STEPS),
     (jax_lstm_optimised, STEPS + STATES),
     (jax_gru_tagger, IDS),
+    (jax_gru_indexed, IDS),
     (jax_gru_linen, STEPS),
     (jax_gru_masked, (*STEPS, given("mask", "B", "T", words=2, integers="int32"))),
     (jax_lstm_equinox, STEPS),
