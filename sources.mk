@@ -161,6 +161,7 @@ CELLS_SRCS = \
   cells/import/select.c \
   cells/import/shape.c \
   cells/import/place.c \
+  cells/import/order.c \
   cells/import/plan.c \
   cells/import/products.c \
   cells/import/conditions.c \
@@ -638,6 +639,7 @@ CELLS_SUITES = \
   tests/cells/test_import_matrices.c \
   tests/cells/test_import_middle.c \
   tests/cells/test_import_one_hot.c \
+  tests/cells/test_import_order.c \
   tests/cells/test_import_quantised.c \
   tests/cells/test_import_conv.c \
   tests/cells/test_import_pairs.c \

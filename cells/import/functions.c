@@ -377,8 +377,8 @@ static enum base_status next_node(struct inlining *in)
     return function != NULL ? begin_call(in, function, node, to) : push_node(in, to, node);
 }
 
-enum base_status cell__functions_inline(struct base_arena *arena, const Onnx__ModelProto *model,
-                                        const Onnx__ModelProto **out, struct base_error *error)
+enum base_status cell__functions_inline(struct base_arena *arena, Onnx__ModelProto *model,
+                                        Onnx__ModelProto **out, struct base_error *error)
 {
     *out = model;
     if (model->n_functions == 0 || model->graph == NULL) {

@@ -13,7 +13,7 @@
  * model. Values of a call have names of their own. INVALID_ARGUMENT, UNIMPLEMENTED (functions of
  * another opset than the graph, or that stand for each other without end) and RESOURCE_EXHAUSTED
  * name the function. */
-enum base_status cell__functions_inline(struct base_arena *arena, const Onnx__ModelProto *model,
-                                        const Onnx__ModelProto **out, struct base_error *error);
+enum base_status cell__functions_inline(struct base_arena *arena, Onnx__ModelProto *model,
+                                        Onnx__ModelProto **out, struct base_error *error);
 
 #endif

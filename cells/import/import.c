@@ -12,6 +12,7 @@
 #include "cells/import/functions.h"
 #include "cells/import/layers.h"
 #include "cells/import/ops.h"
+#include "cells/import/order.h"
 #include "cells/import/roles.h"
 #include "cells/import/stages.h"
 #include "cells/import/tensors.h"
@@ -409,10 +410,13 @@ enum base_status cell__import_onnx(struct cell_registry *registry, struct cell_m
     struct base_arena message;
     Onnx__ModelProto *proto = NULL;
     base_arena_init(&message, ARENA_CHUNK, budget(file.length, UNPACK_FACTOR, UNPACK_EXTRA));
-    const Onnx__ModelProto *inlined = NULL;
+    Onnx__ModelProto *inlined = NULL;
     enum base_status status = cell__wire_unpack(&message, file.bytes, file.length, &proto, why);
     if (status == BASE_OK) {
         status = cell__functions_inline(&message, proto, &inlined, why);
+    }
+    if (status == BASE_OK && inlined->graph != NULL) {
+        status = cell__order_nodes(&message, inlined->graph, why);
     }
     if (status == BASE_OK) {
         const struct unpacked unpacked = {inlined, file.length, file.folder, known};
