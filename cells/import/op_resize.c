@@ -223,6 +223,9 @@ enum base_status cell__infer_resize(struct cell__import *im, struct cell__node *
         return cell__refuse(im, "of anything but floats that a request has");
     }
     BASE_TRY(read_resized(im, node, &resized));
+    if (resized.is_linear && cell__made_by(im, node, IN_X, "QuantizeLinear") != NULL) {
+        return cell__refuse(im, "between integers, which would be integers again");
+    }
     for (uint32_t k = 0; k < out.rank; k++) {
         const struct cell__resized_axis *axis = &resized.axes[k];
         if (axis->by > 1) {

@@ -268,6 +268,18 @@ START_TEST(test_what_is_refused)
     const float many[9] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
     (void)add("Resize", "x - scales", many, 9);
     refuse(BASE_INVALID_ARGUMENT, "scales or sizes of 9 axes");
+    begin(17); // what lies between two integers would be one
+    const float half = 0.5f;
+    const uint8_t zero = 3;
+    onnx_constant(&builder, "half", onnx_tensor(&builder, FLOAT, 0, NULL, &half, sizeof(half)));
+    onnx_constant(&builder, "zero",
+                  onnx_tensor(&builder, ONNX__TENSOR_PROTO__DATA_TYPE__UINT8, 0, NULL, &zero, 1));
+    onnx_node(&builder, "QuantizeLinear", "x half zero", "q");
+    Onnx__NodeProto *between = add("Resize", "q - scales", both, 4);
+    onnx_set_string(&builder, between, "mode", "linear");
+    between->output[0] = base_arena_text(&builder.arena, "more", 4);
+    onnx_node(&builder, "DequantizeLinear", "more half zero", "y");
+    refuse(BASE_UNIMPLEMENTED, "between integers, which would be integers again");
 }
 END_TEST
 
