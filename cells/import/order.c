@@ -147,7 +147,8 @@ static bool is_in_order(const struct ordering *o, size_t n)
 
 enum { FRESH, BEGUN, PLACED };
 
-/* Each node in turn, those that it reads first, whose own first, and so on. */
+/* Each node in turn, those that it reads first, whose own first, and so on. Where nodes read each
+ * other in a circle all stay as they stood, for whoever refuses them to name the first one. */
 static enum base_status sort_nodes(struct ordering *o, Onnx__GraphProto *graph)
 {
     const size_t n = graph->n_node;
@@ -173,8 +174,14 @@ static enum base_status sort_nodes(struct ordering *o, Onnx__GraphProto *graph)
                 state[at] = PLACED;
                 nodes[n_placed++] = graph->node[at];
                 depth--;
-            } else if (state[o->before[next[at]++]] == FRESH) { // else it is placed, or a circle
-                stack[depth++] = o->before[next[at] - 1];
+                continue;
+            }
+            const uint32_t before = o->before[next[at]++];
+            if (state[before] == BEGUN) {
+                return BASE_OK;
+            }
+            if (state[before] == FRESH) {
+                stack[depth++] = before;
             }
         }
     }

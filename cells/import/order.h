@@ -10,8 +10,8 @@
 #include "proto/onnx.pb-c.h"
 
 /* Puts the nodes of the graph, of its branches and of its bodies in order, in place, where they are
- * not: each behind those that it reads, else as they stood. What nodes read of each other in a
- * circle stays, and is refused when they are walked. RESOURCE_EXHAUSTED. */
+ * not: each behind those that it reads, else as they stood. A graph with a circle stays as it is,
+ * and is refused when it is walked. RESOURCE_EXHAUSTED. */
 enum base_status cell__order_nodes(struct base_arena *arena, Onnx__GraphProto *graph,
                                    struct base_error *error);
 
