@@ -527,7 +527,11 @@ START_TEST(test_http_tls_handshakes_end_by_their_time)
     struct tls_wanted known = client_with(NULL, "client.pem", "client.key");
     ck_assert_int_eq(ask(&known), 200);
     for (int i = 0; i < HANDSHAKES; i++) {
+        // A client that reads goes on with its handshake, which ends as it should not here.
+        struct tls_link *link = clients[i].tls;
+        clients[i].tls = NULL;
         ck_assert(http_is_closed(&clients[i], 5000));
+        clients[i].tls = link;
         http_close(&clients[i]);
     }
     ck_assert(http_fixture_wait_connections(&fixture, 0));
