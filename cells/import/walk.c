@@ -220,8 +220,8 @@ static bool is_no_flag(const char *known, const Onnx__AttributeProto *attribute)
 {
     static const char flags[] =
         " allowzero ceil_mode count_include_pad exclusive input_forget is_causal keepdims largest "
-        "linear_before_reset noop_with_empty_axes reverse select_last_index sorted transA transB "
-        "upper ";
+        "linear_before_reset noop_with_empty_axes reverse saturate select_last_index sorted transA "
+        "transB upper ";
     return strstr(flags, known) != NULL &&
            attribute->type == ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT &&
            (attribute->i < 0 || attribute->i > 1);

@@ -204,6 +204,12 @@ START_TEST(test_what_is_refused)
     constant_of(&builder, "r")->raw_data.data[1] = 0x7E; // NaN
     end("x", HALF);
     expect_refused(&builder, BASE_INVALID_ARGUMENT, "\"r\"");
+    begin(HALF, HALF);
+    Onnx__NodeProto *cast = onnx_node(&builder, "Cast", "x", "f");
+    onnx_set_int(&builder, cast, "to", FLOAT);
+    onnx_set_int(&builder, cast, "saturate", -1);
+    end("f", FLOAT);
+    expect_refused(&builder, BASE_INVALID_ARGUMENT, "attribute \"saturate\" of -1; 0 or 1");
     begin(HALF, DOUBLE);
     end("x", FLOAT);
     expect_refused(&builder, BASE_UNIMPLEMENTED, "x is of type double");
