@@ -1,4 +1,4 @@
-/* What must be so for any model that was accepted, for the fuzz targets of model files. */
+/* What must be so for any model that was accepted: of what fuzzers make, and of the exports. */
 #ifndef TESTS_FUZZ_SOUND_H
 #define TESTS_FUZZ_SOUND_H
 
