@@ -145,6 +145,7 @@ CELLS_SRCS = \
   cells/import/op_top.c \
   cells/import/op_trilu.c \
   cells/import/op_upsample.c \
+  cells/import/op_whole.c \
   cells/import/op_window.c \
   cells/import/operators.c \
   cells/import/recognise.c \
@@ -615,6 +616,7 @@ CELLS_SUITES = \
   tests/cells/test_import_attention.c \
   tests/cells/test_import_bands.c \
   tests/cells/test_import_bytes.c \
+  tests/cells/test_import_chunks.c \
   tests/cells/test_import_count.c \
   tests/cells/test_import_docs.c \
   tests/cells/test_import_down.c \

@@ -431,12 +431,20 @@ struct cell_history {
 };
 
 /* Of a stage that attends to steps of the sequence: of those beside its own from so many before, 0
- * or less, up to so many behind, 0 or more. */
+ * or less, up to so many behind, 0 or more. Or beside the first step of the chunk that its own is
+ * in, of so many steps: from_chunk, to_chunk; 1: its own. Where either is a chunk from_chunk is,
+ * and `from` are whole chunks, so that those of the rows that are handed over are the session's. */
 struct cell_attended {
     bool is_on;
+    uint32_t from_chunk, to_chunk;
     int64_t from, to;
 };
 #define CELL_ATTENDED_ALL INT32_MIN /* from: all before */
+/* The first row that step t attends to; below 0: before all. */
+static inline int64_t cell_attended_first(const struct cell_attended *attended, int64_t t)
+{
+    return t - t % attended->from_chunk + attended->from;
+}
 
 /* Of a model whose stages read beside their own steps, or count them, in a session: a stage takes
  * the steps for which all is there that they read, and at the end of the session the others, behind

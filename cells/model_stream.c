@@ -184,6 +184,7 @@ static enum base_status bound_attended(struct cell_model *model, uint32_t stage,
         most = stated;
     }
     attended->from = most > 0 ? 1 - most : 0;
+    attended->from = base_floor_divide(attended->from, attended->from_chunk) * attended->from_chunk;
     return BASE_OK;
 }
 
@@ -208,8 +209,33 @@ static enum base_status find_attended(struct cell_model *model, uint32_t steps_m
                                       struct base_error *error)
 {
     for (uint32_t s = 0; s < model->n_stages; s++) {
+        model->stream.attends[s] = (struct cell_attended){.from_chunk = 1, .to_chunk = 1};
         if (model->stages[s].kind != CELL_STAGE_DECODER) { // whose memories are its own affair
             BASE_TRY(find_attended_of(model, s, steps_max, error));
+        }
+    }
+    return BASE_OK;
+}
+
+/* Chunks begin anew after as many steps of the base as make whole ones. */
+static enum base_status add_chunks(const struct cell_model *model, uint64_t *period,
+                                   struct base_error *error)
+{
+    struct rate rates[CELL_SEQUENCES_MAX];
+    find_rates(model, rates);
+    for (uint32_t s = 0; s < model->n_stages; s++) {
+        const struct cell_attended *attended = &model->stream.attends[s];
+        const struct rate *rate = &rates[model->stages[s].sequence];
+        if (!attended->is_on || attended->from_chunk == 1) {
+            continue;
+        }
+        const uint64_t chunk = attended->from_chunk;
+        const uint64_t given =
+            chunk > PERIOD_MAX ? chunk
+                               : rate->given * (chunk / base_greatest_divisor(rate->made, chunk));
+        *period = *period / base_greatest_divisor(*period, given) * given;
+        if (given > PERIOD_MAX || *period > PERIOD_MAX) {
+            return refuse(model, s, "attends to chunks of too many steps", error);
         }
     }
     return BASE_OK;
@@ -573,6 +599,7 @@ enum base_status cell__stream_find(struct cell_model *model, uint32_t steps_max,
     BASE_TRY(check_windows(model, error));
     BASE_TRY(find_base(model, &period, error));
     BASE_TRY(find_attended(model, steps_max, error));
+    BASE_TRY(add_chunks(model, &period, error));
     find_answered(model);
     if (!try_all(model, period, &lags)) {
         return base_fail(error, BASE_UNIMPLEMENTED,

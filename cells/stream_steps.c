@@ -45,10 +45,16 @@ bool cell__find_reading(const struct cell_model *model, uint32_t stage, uint32_t
                                       .stride = 1,
                                       .parts = 1,
                                       .first = attended->from,
-                                      .last = attended->to};
+                                      .last = attended->to,
+                                      .first_chunk = attended->from_chunk,
+                                      .last_chunk = attended->to_chunk};
         return attended->is_on;
     }
-    *out = (struct cell__reading){.of = source, .stride = 1, .parts = cell_source_parts(source)};
+    *out = (struct cell__reading){.of = source,
+                                  .stride = 1,
+                                  .parts = cell_source_parts(source),
+                                  .first_chunk = 1,
+                                  .last_chunk = 1};
     if (source->count > 0) {
         out->stride = source->stride;
         out->first = source->offset;
@@ -64,7 +70,8 @@ int64_t cell__rows_there(const struct cell__reading *reading, int64_t given, con
 
 int64_t cell__first_row(const struct cell__reading *reading, int64_t t)
 {
-    return base_floor_divide(t * reading->stride + reading->first, reading->parts);
+    const int64_t of = t - t % reading->first_chunk;
+    return base_floor_divide(of * reading->stride + reading->first, reading->parts);
 }
 
 void cell_stream_steps(const struct cell_model *model, int64_t given, bool is_end,
@@ -80,8 +87,10 @@ void cell_stream_steps(const struct cell_model *model, int64_t given, bool is_en
             struct cell__reading reading;
             if (cell__find_reading(model, s, i, &reading)) {
                 const int64_t there = cell__rows_there(&reading, given, steps) * reading.parts;
+                const int64_t chunk = reading.last_chunk;
                 const int64_t reach =
-                    base_floor_divide(there - reading.last - 1, reading.stride) + 1;
+                    (base_floor_divide(there - reading.last - 1, reading.stride * chunk) + 1) *
+                    chunk;
                 steps[s] = reach < 0 ? 0 : reach < steps[s] ? reach : steps[s];
             }
         }

@@ -6,10 +6,12 @@
 #include "cells/model.h"
 
 /* What an input reads for step t of its stage: of an INPUT or an EACH the steps from t * stride +
- * first up to t * stride + last, of which each row has `parts`. */
+ * first up to t * stride + last, of which each row has `parts`; or, in the place of t, the first
+ * step of its chunk, of so many steps. */
 struct cell__reading {
     const struct cell_source *of;
     int64_t stride, first, last, parts;
+    uint32_t first_chunk, last_chunk; /* 1: t itself */
 };
 
 bool cell__stage_is_timed(const struct cell_stage *stage);

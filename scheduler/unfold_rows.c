@@ -88,8 +88,9 @@ int64_t sched__steps_before(const struct sched__unfolding *u, const struct cell_
 int64_t sched__first_attended(const struct sched__unfolding *u, const struct cell_stage *stage)
 {
     const struct cell_model *model = u->sequences->model;
-    const int64_t from = model->stream.attends[stage - model->stages].from;
-    const int64_t first = u->sequences->stream->taken_before[sched__place_of(u, stage)] + from;
+    const struct cell_attended *attended = &model->stream.attends[stage - model->stages];
+    const int64_t before = u->sequences->stream->taken_before[sched__place_of(u, stage)];
+    const int64_t first = cell_attended_first(attended, before);
     return first > 0 ? first : 0;
 }
 

@@ -3,13 +3,14 @@
 #ifndef CELLS_IMPORT_ATTEND_BOUNDS_H
 #define CELLS_IMPORT_ATTEND_BOUNDS_H
 
-#include "cells/import/graph.h"
+#include "cells/import/band.h"
 
 /* Of the keys' sequence, whose bit is in times, steps `first` to `last` from the query's own, 0
- * among them; as far as CELL__BAND_FAR: all on that side. */
+ * among them; as far as CELL__BAND_FAR: all on that side. And of these the steps of some chunks. */
 struct cell__span {
     uint32_t times;
     int32_t first, last;
+    struct cell__chunks chunks;
     bool has_table;    /* of relative positions (attend_relative.h): a third number, the row */
     int32_t distances; /* of the first key; row 0 is of this distance */
 };

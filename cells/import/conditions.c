@@ -47,13 +47,12 @@ static bool truth_parts(const struct cell__import *im, uint32_t row, uint32_t ou
     case CELL_OP_SUB:
         out[(*n)++] = op->operands[1];
         return is_one(cell__row_same(im, op->operands[0]));
+    case CELL_OP_COPY:
+        out[(*n)++] = op->operands[0];
+        return true;
     default:
-        break;
+        return false;
     }
-    if (cell__row_is_mirror(im, row)) {
-        out[(*n)++] = im->rows[op->operands[0]].index;
-    }
-    return *n > 0;
 }
 
 bool cell__row_is_truth(const struct cell__import *im, const struct cell__band *bands, uint32_t row)
@@ -67,6 +66,11 @@ bool cell__row_is_truth(const struct cell__import *im, const struct cell__band *
         bool is = is_input_of_truths(im, one);
         if (band != NULL) {
             is = is_band_of_truths(band);
+        } else if (im->rows[one].kind == CELL__ROW_WINDOW &&
+                   n < DEPTH_MAX) { // zeros beyond its ends
+            is = true;
+            left[n] = im->rows[one].index;
+            more = 1;
         } else if (im->rows[one].kind == CELL__ROW_OP && n < DEPTH_MAX) {
             is = truth_parts(im, one, &left[n], &more);
         }

@@ -445,6 +445,9 @@ struct cell__axis cell__axis_open(const struct cell__import *im, const struct ce
 int64_t cell__axis_size(const struct cell__import *im, const struct cell__axis *axis);
 bool cell__axis_is_same(const struct cell__import *im, const struct cell__axis *a,
                         const struct cell__axis *b);
+/* Whether inputs of the model have dimensions of one name, which are these two axes (roles.c). */
+bool cell__axis_is_namesake(const struct cell__import *im, const struct cell__axis *a,
+                            const struct cell__axis *b);
 /* Whether they have the same atoms, in whatever order; and whether they are as long whatever the
  * request, since their open atoms are the same and the stated ones come to as much. */
 bool cell__axis_has_same_atoms(const struct cell__import *im, const struct cell__axis *a,

@@ -195,6 +195,23 @@ static enum base_status add_relatives(struct cell__scores *s, const struct cell_
     return cell__attend_relative(s->im, op, span, terms, s->n_relatives);
 }
 
+/* Which steps masks leave: of chunks those that any step of one may reach, too. */
+static struct cell__span span_of(const struct cell__scores *s)
+{
+    struct cell__span span = {
+        .times = s->times, .first = s->first, .last = s->last, .chunks = s->chunks};
+    const int64_t steps = s->chunks.steps;
+    const int64_t first = s->chunks.first * steps - (steps - 1);
+    const int64_t last = s->chunks.last * steps + (steps - 1);
+    if (steps > 0 && s->chunks.first > -CELL__BAND_FAR && first > span.first) {
+        span.first = (int32_t)first;
+    }
+    if (steps > 0 && s->chunks.last < CELL__BAND_FAR && last < span.last) {
+        span.last = (int32_t)last;
+    }
+    return span;
+}
+
 /* ATTEND of these scores; values: of LARGEST the keys. */
 static enum base_status attend(struct cell__scores *s, uint32_t variant, uint32_t values,
                                uint32_t *out)
@@ -214,13 +231,14 @@ static enum base_status attend(struct cell__scores *s, uint32_t variant, uint32_
                          .weights = {{CELL_F32, 1, im->rows[product.keys].value.width, product.v}},
                          .variant = variant,
                          .nan_is_zero = s->nan_is_zero};
-    if (s->first > -CELL__BAND_FAR || s->last < CELL__BAND_FAR || s->n_relatives > 0) {
+    if (s->first > -CELL__BAND_FAR || s->last < CELL__BAND_FAR || s->chunks.steps > 0 ||
+        s->n_relatives > 0) {
         if (is_largest) {
             return cell__refuse(im,
                                 "the largest of scores of which some are masked, or of relative "
                                 "positions");
         }
-        const struct cell__span span = {.times = s->times, .first = s->first, .last = s->last};
+        const struct cell__span span = span_of(s);
         if (s->n_relatives > 0) {
             BASE_TRY(add_relatives(s, &span, &op));
         } else {
@@ -242,7 +260,9 @@ enum base_status cell__row_attend(struct cell__import *im, uint32_t weights, uin
         return cell__refuse_scores(im);
     }
     BASE_TRY(cell__scores_take(im, of, over, &scores));
-    scores.nan_is_zero = im->rows[weights].nan_is_zero;
+    // Masks by the steps' numbers leave each step its own; those of keys may leave it none.
+    scores.nan_is_zero =
+        im->rows[weights].nan_is_zero || (im->rows[weights].none_is_zero && scores.n_own > 0);
     const uint32_t variant = scores.is_tanh ? CELL_ATTEND_TANH : CELL_ATTEND_PRODUCT;
     return attend(&scores, variant, values, out);
 }

@@ -3,6 +3,7 @@
  *
  * Integers are compared as floats. That is right where one of the two is exact as a float: a larger
  * number becomes a float that is as large at least. */
+#include "cells/import/conditions.h"
 #include "cells/import/fold.h"
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
@@ -130,8 +131,7 @@ enum base_status cell__infer_same(struct cell__import *im, struct cell__node *no
     return BASE_OK;
 }
 
-/* Each of two rows is at most the other; neither, where one is no number. */
-/* 1 where both are equal, neither above the other, else 0. */
+/* 1 where both are equal, each at most the other, else 0: also where one is no number. */
 static enum base_status row_of_same(struct cell__import *im, const uint32_t rows[2],
                                     struct cell_value value, uint32_t *out)
 {
@@ -145,11 +145,56 @@ static enum base_status row_of_same(struct cell__import *im, const uint32_t rows
     return cell__row_pair(im, CELL_OP_MIN, *out, turned, out);
 }
 
+/* The truth of which input i is a Cast to integers, or NONE. */
+static uint32_t truth_of(struct cell__import *im, const struct cell__node *node, uint32_t i)
+{
+    const struct cell__value *value = cell__input(im, node, i);
+    uint32_t row = value->kind == CELL__ROWS ? value->row : CELL__NONE;
+    while (row != CELL__NONE && im->rows[row].kind == CELL__ROW_OP &&
+           im->rows[row].op.kind == CELL_OP_CAST) {
+        row = im->rows[row].op.operands[0];
+    }
+    return row != CELL__NONE && im->rows[row].kind == CELL__ROW_OP &&
+                   im->rows[row].value.dtype == CELL_F32 && cell__row_is_truth(im, NULL, row)
+               ? row
+               : CELL__NONE;
+}
+
+/* x == 0 of a truth x is what it is not, and x == 1 is x: *out; NONE: it is something else. */
+static enum base_status same_as_truth(struct cell__import *im, struct cell__node *node,
+                                      uint32_t *out)
+{
+    *out = CELL__NONE;
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct cell__value *other = cell__input(im, node, 1 - i);
+        const uint32_t truth = truth_of(im, node, i);
+        const struct cell__sym sym = other->kind == CELL__CONST && other->tensor.count == 1
+                                         ? cell__tensor_sym(&other->tensor, 0)
+                                         : (struct cell__sym){.add = -1};
+        if (truth == CELL__NONE || !cell__sym_is_number(&sym) || (sym.add != 0 && sym.add != 1)) {
+            continue;
+        }
+        struct cell_op op = {.kind = CELL_OP_SUB, .n_operands = 2, .operands = {0, truth}};
+        *out = truth;
+        if (sym.add == 0) {
+            BASE_TRY(cell__row_number(im, 1.0f, &op.operands[0]));
+            BASE_TRY(cell__row_op(im, &op, im->rows[truth].value, out));
+        }
+        return BASE_OK;
+    }
+    return BASE_OK;
+}
+
 enum base_status cell__lower_same(struct cell__import *im, struct cell__node *node)
 {
     uint32_t rows[CELL__OPERANDS_MAX];
     struct cell_value value = {.dtype = CELL_F32};
     if (cell__is_of_integers(im, node)) {
+        BASE_TRY(same_as_truth(im, node, &rows[0]));
+        if (rows[0] != CELL__NONE) {
+            cell__set_row(im, node, 0, rows[0]);
+            return BASE_OK;
+        }
         BASE_TRY(rows_of_floats(im, node, rows, &value));
     } else {
         BASE_TRY(cell__joined_rows(im, node, rows, &value.width));

@@ -352,7 +352,7 @@ enum base_status cell__lower_select(struct cell__import *im, struct cell__node *
         return cell__refuse(im, "repeats one element over a row");
     }
     BASE_TRY(cell__row_op(im, &op, value, &row));
-    cell__note_nan_is_zero(im, node, row);
+    cell__note_zero_weights(im, node, row);
     cell__set_row(im, node, 0, row);
     return BASE_OK;
 }

@@ -1,11 +1,14 @@
 /* Integers that are computed of the numbers of steps: of one step, what a floating-point number
- * holds exactly; of pairs of steps, whatever relative.h computes when the model is loaded. */
+ * holds exactly, whole parts of it too (op_whole.c); of pairs of steps, whatever relative.h
+ * computes when the model is loaded. */
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 
+#include <math.h>
 #include <string.h>
 
 #define NUMBER_MAX (1 << 24) /* exact as floats below */
+#define ADDED_MAX  4096.0f   /* to numbers of chunks that are multiplied */
 
 bool cell__row_is_counted(const struct cell__import *im, uint32_t row)
 {
@@ -44,7 +47,7 @@ bool cell__is_of_numbers(struct cell__import *im, const struct cell__node *node)
 static enum base_status refuse(struct cell__import *im)
 {
     return cell__refuse(im, "computes with numbers of steps what is no sum, difference, largest or "
-                            "smallest, or, of pairs of steps, product or choice");
+                            "smallest, whole part, or, of pairs of steps, product or choice");
 }
 
 /* Input i as a float, as the result wants it. */
@@ -113,6 +116,140 @@ static enum base_status lower_clip(struct cell__import *im, const struct cell__n
     return counted(im, &copy, out);
 }
 
+/* ---- Whole parts ---------------------------------------------------------------------------- */
+
+/* A constant row's number, or 0. */
+static float number_of(const struct cell__import *im, uint32_t row)
+{
+    const float number = cell__row_same(im, row);
+    return isnan(number) ? 0.0f : number;
+}
+
+/* What a row is a Cast of, or another name for. */
+static uint32_t uncast(const struct cell__import *im, uint32_t row)
+{
+    while (im->rows[row].kind == CELL__ROW_OP &&
+           (im->rows[row].op.kind == CELL_OP_CAST || im->rows[row].op.kind == CELL_OP_COPY)) {
+        row = im->rows[row].op.operands[0];
+    }
+    return row;
+}
+
+/* A number of a step, or of one behind it. */
+static bool is_not_negative(const struct cell__import *im, uint32_t row)
+{
+    row = uncast(im, row);
+    while (im->rows[row].kind == CELL__ROW_OP && im->rows[row].op.kind == CELL_OP_ADD &&
+           number_of(im, im->rows[row].op.operands[1]) > 0.0f) {
+        row = uncast(im, im->rows[row].op.operands[0]);
+    }
+    return im->rows[row].kind == CELL__ROW_NUMBER;
+}
+
+enum base_status cell__row_chunk(struct cell__import *im, uint32_t number, int64_t n, uint32_t *out)
+{
+    struct cell_op floor = {.kind = CELL_OP_FLOOR, .n_operands = 1};
+    BASE_TRY(cell__row_number(im, (float)n, out));
+    BASE_TRY(cell__row_pair(im, CELL_OP_DIV, number, *out, &floor.operands[0]));
+    return cell__row_op(im, &floor, (struct cell_value){CELL_F32, 1}, out);
+}
+
+enum base_status cell__row_whole(struct cell__import *im, uint32_t row, int64_t n, uint32_t *out)
+{
+    const struct cell_op cast = {.kind = CELL_OP_CAST, .n_operands = 1, .operands = {row}};
+    struct cell_op copy = {.kind = CELL_OP_COPY, .n_operands = 1};
+    if (n < 1 || n > NUMBER_MAX || !is_not_negative(im, row)) {
+        return refuse(im);
+    }
+    *out = row;
+    if (im->rows[row].value.dtype != CELL_F32) {
+        BASE_TRY(cell__row_op(im, &cast, (struct cell_value){CELL_F32, 1}, out));
+    }
+    BASE_TRY(cell__row_chunk(im, *out, n, &copy.operands[0]));
+    return counted(im, &copy, out);
+}
+
+bool cell__row_is_whole(const struct cell__import *im, uint32_t row, struct cell__whole *out)
+{
+    const struct cell__row *at = &im->rows[uncast(im, row)];
+    const bool is_rest = at->kind == CELL__ROW_OP && at->op.kind == CELL_OP_SUB;
+    const struct cell__row *mul = is_rest ? &im->rows[at->op.operands[1]] : NULL;
+    const uint32_t x = is_rest ? at->op.operands[0] : CELL__NONE;
+    if (is_rest) {
+        const bool is_product = mul->kind == CELL__ROW_OP && mul->op.kind == CELL_OP_MUL;
+        at = is_product ? &im->rows[uncast(im, mul->op.operands[0])] : at;
+    }
+    const uint32_t of =
+        at->kind == CELL__ROW_OP && at->op.kind == CELL_OP_FLOOR ? at->op.operands[0] : CELL__NONE;
+    if (of == CELL__NONE || im->rows[of].op.kind != CELL_OP_DIV) {
+        return false;
+    }
+    const struct cell_op *div = &im->rows[of].op;
+    const uint32_t number = uncast(im, div->operands[0]);
+    *out = (struct cell__whole){.n = (int64_t)number_of(im, div->operands[1]), .is_rest = is_rest};
+    if (im->rows[number].kind != CELL__ROW_NUMBER || out->n < 1 ||
+        (is_rest &&
+         (uncast(im, x) != number || (int64_t)number_of(im, mul->op.operands[1]) != out->n))) {
+        return false;
+    }
+    out->sequence = im->rows[number].index;
+    return true;
+}
+
+/* How many steps there are in each of what a row is the number of: FLOOR(x / n), plus or minus
+ * some; 0: it is no such number. */
+static float size_of_whole(const struct cell__import *im, uint32_t row)
+{
+    row = uncast(im, row);
+    while (im->rows[row].kind == CELL__ROW_OP &&
+           (im->rows[row].op.kind == CELL_OP_ADD || im->rows[row].op.kind == CELL_OP_SUB) &&
+           fabsf(number_of(im, im->rows[row].op.operands[1])) < ADDED_MAX) {
+        row = uncast(im, im->rows[row].op.operands[0]);
+    }
+    const struct cell__row *floor = &im->rows[row];
+    const uint32_t div = floor->op.operands[0];
+    return floor->kind == CELL__ROW_OP && floor->op.kind == CELL_OP_FLOOR &&
+                   im->rows[div].op.kind == CELL_OP_DIV
+               ? number_of(im, im->rows[div].op.operands[1])
+               : 0.0f;
+}
+
+/* Input 0 over input 1, or times it; *is_done: false where they are something else. */
+static enum base_status lower_whole(struct cell__import *im, const struct cell__node *node,
+                                    uint32_t *out, bool *is_done)
+{
+    const bool is_rest = strcmp(node->op->name, "Mod") == 0;
+    uint32_t rows[2];
+    struct cell_op op = {.kind = CELL_OP_MUL, .n_operands = 2};
+    *is_done = is_rest || strcmp(node->op->name, "Div") == 0;
+    if (*is_done) {
+        BASE_TRY(float_of(im, node, 0, &rows[0]));
+        BASE_TRY(float_of(im, node, 1, &rows[1]));
+        BASE_TRY(cell__row_whole(im, rows[0], (int64_t)number_of(im, rows[1]), out));
+    }
+    if (is_rest) { // x - n (x / n)
+        const struct cell_op cast = {.kind = CELL_OP_CAST, .n_operands = 1, .operands = {*out}};
+        BASE_TRY(cell__row_op(im, &cast, (struct cell_value){CELL_F32, 1}, &op.operands[0]));
+        BASE_TRY(cell__row_pair(im, CELL_OP_MUL, op.operands[0], rows[1], &op.operands[1]));
+        op.kind = CELL_OP_SUB;
+        op.operands[0] = rows[0];
+        return counted(im, &op, out);
+    }
+    return BASE_OK;
+}
+
+/* Whether a product is of the number of a chunk, and not more than what that has of steps: then it
+ * is as exact as these. */
+static bool is_of_chunks(const struct cell__import *im, const struct cell_op *op)
+{
+    bool is = false;
+    for (uint32_t i = 0; op->kind == CELL_OP_MUL && i < 2; i++) {
+        const float by = number_of(im, op->operands[1 - i]);
+        is = is || (by >= 1.0f && by <= size_of_whole(im, op->operands[i]));
+    }
+    return is;
+}
+
 static enum base_status lower_op(struct cell__import *im, const struct cell__node *node,
                                  uint32_t *out)
 {
@@ -126,7 +263,12 @@ static enum base_status lower_op(struct cell__import *im, const struct cell__nod
                  {"Abs", CELL_OP_ABS, 1, false}, {"Neg", CELL_OP_MUL, 1, false},
                  {"Mul", CELL_OP_MUL, 2, true},  {"Where", CELL_OP_SELECT, 3, true}};
     struct cell_op op = {.n_operands = node->n_inputs};
+    bool is_whole = false;
     size_t k = 0;
+    BASE_TRY(lower_whole(im, node, out, &is_whole));
+    if (is_whole) {
+        return BASE_OK;
+    }
     while (k < sizeof(kinds) / sizeof(kinds[0]) && strcmp(kinds[k].name, node->op->name) != 0) {
         k++;
     }
@@ -141,7 +283,9 @@ static enum base_status lower_op(struct cell__import *im, const struct cell__nod
         BASE_TRY(cell__row_number(im, -1.0f, &op.operands[op.n_operands++]));
     }
     BASE_TRY(counted(im, &op, out));
-    return kinds[k].is_of_pairs && !is_of_pairs(&im->rows[*out]) ? refuse(im) : BASE_OK;
+    const bool is_right =
+        !kinds[k].is_of_pairs || is_of_pairs(&im->rows[*out]) || is_of_chunks(im, &op);
+    return is_right ? BASE_OK : refuse(im);
 }
 
 enum base_status cell__lower_numbers(struct cell__import *im, struct cell__node *node)

@@ -1,8 +1,9 @@
 /* A constant with a value for each pair of steps, cut to as many as there are: `b[:, :t, :t]`, two
  * Slices behind each other, as causal masks and learned biases are kept. Where values follow from
  * how far apart steps are, which most do, they are a few stretches, as band.h has them, or rows of
- * a table by distance (relative.h). Others are looked up by both numbers, which attention takes
- * apart (scores.c). A request may have as many steps as the constant. */
+ * a table by distance (relative.h); so are those that follow from how far apart the chunks are that
+ * steps are in. Others are looked up by both numbers, which attention takes apart (scores.c). A
+ * request may have as many steps as the constant. */
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 
@@ -129,6 +130,41 @@ static bool is_of_distance(const struct pairs *pairs)
     return is;
 }
 
+/* How many steps a chunk has, where values are those of the first steps of both chunks, *out of the
+ * chunks; 0: they are not. */
+static enum base_status find_chunks(struct cell__import *im, const struct pairs *pairs,
+                                    struct pairs *out, uint32_t *chunk)
+{
+    const uint32_t steps = pairs->steps;
+    uint32_t n = 1;
+    while (n < steps &&
+           are_equal(pair_at(pairs, 0, 0), pair_at(pairs, n, 0), steps * pairs->width)) {
+        n++;
+    }
+    bool is_of = n > 1 && n < steps;
+    for (size_t i = 0; is_of && i < steps; i++) {
+        for (size_t j = 0; is_of && j < steps; j++) {
+            is_of =
+                are_equal(pair_at(pairs, i, j), pair_at(pairs, i - i % n, j - j % n), pairs->width);
+        }
+    }
+    *chunk = is_of ? n : 0;
+    if (!is_of) {
+        return BASE_OK;
+    }
+    *out = (struct pairs){.steps = (steps + n - 1) / n, .width = pairs->width};
+    out->values = base_arena_array(im->arena, (size_t)out->steps * out->steps * out->width,
+                                   sizeof(*out->values));
+    if (out->values == NULL) {
+        return cell__no_memory(im);
+    }
+    for (size_t p = 0; p < (size_t)out->steps * out->steps; p++) {
+        memcpy(out->values + p * out->width, pair_at(pairs, p / out->steps * n, p % out->steps * n),
+               out->width * sizeof(*out->values));
+    }
+    return BASE_OK;
+}
+
 /* The values of distance d, from -(steps - 1) on. */
 static const float *at_distance(const struct pairs *pairs, int64_t d)
 {
@@ -239,17 +275,45 @@ static enum base_status lower_each(struct cell__import *im, const struct pairs *
     return BASE_OK;
 }
 
+/* What follows from how far apart steps are, or chunks. */
+static enum base_status lower_apart(struct cell__import *im, const struct pairs *pairs,
+                                    const uint32_t numbers[2], uint32_t *row)
+{
+    int64_t borders[BORDERS_MAX] = {0};
+    uint32_t n = 0;
+    uint32_t distance = CELL__NONE;
+    BASE_TRY(cell__row_pair(im, CELL_OP_SUB, numbers[1], numbers[0], &distance));
+    return find_borders(pairs, borders, &n) ? lower_stretches(im, pairs, distance, borders, n, row)
+                                            : lower_distances(im, pairs, distance, row);
+}
+
+static enum base_status lower_values(struct cell__import *im, const struct pairs *pairs,
+                                     const uint32_t numbers[2], uint32_t *row)
+{
+    struct pairs chunks;
+    uint32_t chunk = 0;
+    uint32_t of_chunks[2];
+    if (is_of_distance(pairs)) {
+        return lower_apart(im, pairs, numbers, row);
+    }
+    BASE_TRY(find_chunks(im, pairs, &chunks, &chunk));
+    if (chunk == 0 || !is_of_distance(&chunks)) {
+        return lower_each(im, pairs, numbers, row);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        BASE_TRY(cell__row_chunk(im, numbers[i], chunk, &of_chunks[i]));
+    }
+    return lower_apart(im, &chunks, of_chunks, row);
+}
+
 static enum base_status lower_pairs(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__tensor *axes = &cell__input(im, node, IN_AXES)->tensor;
     const struct cell__shape *shape = &cell__output(im, node, 0)->shape;
-    int64_t borders[BORDERS_MAX] = {0};
-    uint32_t n = 0;
     uint32_t sequences[2];
     uint32_t numbers[2];
     struct pairs pairs;
     uint32_t row = CELL__NONE;
-    uint32_t distance = CELL__NONE;
     for (uint32_t i = 0; i < 2; i++) {
         const uint32_t times = cell__axis_times(im, &shape->axes[cell__tensor_sym(axes, i).add]);
         if (times == 0 || cell__is_pair(times) || im->scan != CELL__NONE || im->feeds_back) {
@@ -262,14 +326,7 @@ static enum base_status lower_pairs(struct cell__import *im, struct cell__node *
     BASE_TRY(read_pairs(im, node, &pairs));
     uint32_t *most = &im->sequences[sequences[0]].steps_max;
     *most = *most == 0 || pairs.steps < *most ? pairs.steps : *most;
-    BASE_TRY(cell__row_pair(im, CELL_OP_SUB, numbers[1], numbers[0], &distance));
-    if (!is_of_distance(&pairs)) {
-        BASE_TRY(lower_each(im, &pairs, numbers, &row));
-    } else if (find_borders(&pairs, borders, &n)) {
-        BASE_TRY(lower_stretches(im, &pairs, distance, borders, n, &row));
-    } else {
-        BASE_TRY(lower_distances(im, &pairs, distance, &row));
-    }
+    BASE_TRY(lower_values(im, &pairs, numbers, &row));
     cell__set_row(im, node, 0, row);
     return BASE_OK;
 }

@@ -1,6 +1,7 @@
 /* Products of what depends on the request with what depends on the request: of two rows, element by
  * element and summed, of two matrices of each row, or of attention's weights with the steps of a
  * sequence (op_attend.c). */
+#include "cells/import/behind.h"
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 #include "cells/import/scores.h"
@@ -43,23 +44,48 @@ enum base_status cell__infer_rows_product(struct cell__import *im, struct cell__
     return BASE_OK;
 }
 
-void cell__note_nan_is_zero(struct cell__import *im, const struct cell__node *node, uint32_t row)
+/* Whether a Softmax is of scores of which a Where that has the same condition masks some. */
+static bool is_masked_alike(struct cell__import *im, const struct cell__node *softmax,
+                            const struct cell__node *node)
+{
+    const struct cell__node *masked = cell__made_by(im, softmax, 0, "Where");
+    const struct cell__value *condition = cell__input(im, node, 0);
+    const struct cell__value *number = masked == NULL ? NULL : cell__input(im, masked, 1);
+    if (number == NULL || number->kind != CELL__CONST || number->dtype != CELL__F32 ||
+        number->tensor.count != 1 || *(const float *)number->tensor.data > CELL__MASKED) {
+        return false;
+    }
+    const struct cell__value *before = cell__input(im, masked, 0);
+    return condition->kind == CELL__ROWS && before->kind == CELL__ROWS &&
+           condition->row == before->row;
+}
+
+/* Whether it is where the weights are no numbers. */
+static bool is_where_nan(const struct cell__import *im, const struct cell__node *node)
 {
     const struct cell__node *is_nan = cell__made_by(im, node, 0, "IsNaN"); // written out
     const struct cell__node *same =
         cell__made_by(im, cell__made_by(im, is_nan, 0, "Not"), 0, "Equal");
+    return same != NULL && same->inputs[0] == node->inputs[2];
+}
+
+void cell__note_zero_weights(struct cell__import *im, const struct cell__node *node, uint32_t row)
+{
     const struct cell__node *softmax = cell__made_by(im, node, 2, "Softmax");
     const struct cell__value *zero = cell__input(im, node, 1);
-    if (same == NULL || softmax == NULL || same->inputs[0] != node->inputs[2] ||
-        cell__input(im, node, 2)->kind != CELL__ROWS || zero->kind != CELL__CONST ||
-        zero->dtype != CELL__F32 || zero->tensor.count != 1 ||
+    if (softmax == NULL || cell__input(im, node, 2)->kind != CELL__ROWS ||
+        zero->kind != CELL__CONST || zero->dtype != CELL__F32 || zero->tensor.count != 1 ||
         !cell__are_zeros(zero->tensor.data, 1)) {
         return;
     }
-    const struct cell__row *weights = &im->rows[cell__input(im, node, 2)->row];
-    im->rows[row].softmax_of = weights->softmax_of;
-    im->rows[row].over = weights->over;
-    im->rows[row].nan_is_zero = true;
+    const bool is_nan = is_where_nan(im, node);
+    if (is_nan || is_masked_alike(im, softmax, node)) {
+        const struct cell__row *weights = &im->rows[cell__input(im, node, 2)->row];
+        im->rows[row].softmax_of = weights->softmax_of;
+        im->rows[row].over = weights->over;
+        im->rows[row].nan_is_zero = is_nan;
+        im->rows[row].none_is_zero = !is_nan;
+    }
 }
 
 /* Of several heads: part h of n equal ones; of 1 the whole, which all heads share. */
@@ -86,6 +112,7 @@ static enum base_status weights_of(struct cell__import *im, uint32_t weights, ui
     im->rows[*out].softmax_of = softmax.operands[0];
     im->rows[*out].over = over;
     im->rows[*out].nan_is_zero = im->rows[weights].nan_is_zero;
+    im->rows[*out].none_is_zero = im->rows[weights].none_is_zero;
     return BASE_OK;
 }
 

@@ -216,15 +216,17 @@ enum base_status cell__infer_product(struct cell__import *im, struct cell__node 
 
 /* ---- Mod ---------------------------------------------------------------------------------- */
 
-/* Of integers that are known, or that a shape makes whole multiples. */
+/* Of integers that are known, or that a shape makes whole multiples, or of numbers of steps. */
 enum base_status cell__infer_mod(struct cell__import *im, struct cell__node *node)
 {
     struct cell__tensor out;
     int64_t fmod = 0;
     BASE_TRY(cell__attr_int(im, node, "fmod", 0, &fmod));
-    if (!cell__is_all_const(im, node) || fmod != 0 ||
-        cell__input(im, node, 0)->dtype == CELL__F32) {
-        return cell__refuse(im, "only of integers that shapes make, with fmod 0");
+    if (fmod != 0 || !cell__is_of_integers(im, node)) {
+        return cell__refuse(im, "only of integers, with fmod 0");
+    }
+    if (!cell__is_all_const(im, node)) {
+        return cell__infer_index(im, node);
     }
     BASE_TRY(cell__fold_binary(im, '%', &cell__input(im, node, 0)->tensor,
                                &cell__input(im, node, 1)->tensor, &out));

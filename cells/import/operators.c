@@ -198,9 +198,9 @@ static const struct cell__operator operators[] = {
     {"Mean", 1, CELL__OPERANDS_MAX, 1, " ", cell__infer_written, cell__lower_branch, "float32"},
     {"Min", 1, CELL__OPERANDS_MAX, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},
     {"Mish", 1, 1, 1, " ", cell__infer_function, cell__lower_function, "float32"},
-    {"Mod", 2, 2, 1, " fmod ", cell__infer_mod, NULL,
+    {"Mod", 2, 2, 1, " fmod ", cell__infer_mod, cell__lower_index,
      "folded: of integers that shapes make; of a number and a number of steps, as torch.roll has "
-     "it: requests have as many steps"},
+     "it: requests have as many steps; of a step's number: its place in a chunk"},
     {"Mul", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},
     {"Neg", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary,
      "float32, and integers that shapes make"},

@@ -102,6 +102,22 @@ cell__op_fn cell__infer_pow, cell__lower_pow, cell__infer_clip, cell__lower_clip
  * one a row; what the node makes of them */
 bool cell__is_of_numbers(struct cell__import *im, const struct cell__node *node);
 enum base_status cell__lower_numbers(struct cell__import *im, struct cell__node *node);
+/* floor(number / n), of a row of floats: exact below 2^24 (op_whole.c). */
+enum base_status cell__row_chunk(struct cell__import *im, uint32_t number, int64_t n,
+                                 uint32_t *out);
+/* The same of integers or floats, as integers. UNIMPLEMENTED where it is no number of a step, which
+ * are not below 0. */
+enum base_status cell__row_whole(struct cell__import *im, uint32_t row, int64_t n, uint32_t *out);
+/* Which chunk of n steps one of a sequence is in, or its number there: what such a row is. */
+struct cell__whole {
+    uint32_t sequence;
+    int64_t n;
+    bool is_rest;
+};
+bool cell__row_is_whole(const struct cell__import *im, uint32_t row, struct cell__whole *out);
+/* op_whole.c: where a node ends what divides integers and rounds down, it is that, and no other
+ * node of them is wanted */
+enum base_status cell__replace_whole(struct cell__import *im, struct cell__node *node);
 /* op_index.c: integers that tell a step, and who takes it */
 cell__op_fn cell__infer_index, cell__lower_index;
 /* Whether a row is the number of a step, or integers computed of such. */
@@ -505,8 +521,9 @@ enum base_status cell__row_sum_of_steps(struct cell__import *im, uint32_t row, u
 enum base_status cell__row_softmax_over(struct cell__import *im, const struct cell__shape *shape,
                                         uint32_t mask, bool is_log, uint32_t *row);
 /* Of the row of a Where: Where(IsNaN(w), 0, w) of a softmax w over steps is w still, for who
- * attends by it. PyTorch writes so where a mask is of truths. op_product.c */
-void cell__note_nan_is_zero(struct cell__import *im, const struct cell__node *node, uint32_t row);
+ * attends by it, as PyTorch writes it where a mask is of truths; and so is Where(c, 0, w) where c
+ * masks the scores, as ESPnet's and WeNet's attention has it. op_product.c */
+void cell__note_zero_weights(struct cell__import *im, const struct cell__node *node, uint32_t row);
 
 /* ---- Shared by recurrent nodes (op_recurrent.c) -------------------------------------------- */
 

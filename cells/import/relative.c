@@ -124,6 +124,26 @@ static enum base_status item_of(struct walk *walk, uint32_t row, bool is_turned,
     return BASE_OK;
 }
 
+static enum base_status refuse_more(struct cell__import *im)
+{
+    return cell__refuse(im, "a number for each pair of steps that follows from more than how far "
+                            "apart these are");
+}
+
+/* What rounds the number of one step changes at few of them, between which no pair might be
+ * computed here. */
+static bool is_stepwise(const struct cell__import *im, uint32_t row)
+{
+    const struct cell__row *at = &im->rows[row];
+    const bool rounds = at->kind == CELL__ROW_OP &&
+                        (at->op.kind == CELL_OP_FLOOR || at->op.kind == CELL_OP_ROUND ||
+                         (at->op.kind == CELL_OP_CAST && at->value.dtype != CELL_F32 &&
+                          im->rows[at->op.operands[0]].value.dtype == CELL_F32 && !at->is_counted));
+    const uint32_t times = rounds ? im->rows[at->op.operands[0]].times : 0;
+    return times != 0 && !cell__is_pair(times) &&
+           !cell__row_is_of_distances(im, at->op.operands[0]);
+}
+
 static enum base_status find_items(struct walk *walk, uint32_t row)
 {
     const uint8_t *asked = ask(walk, row);
@@ -136,6 +156,9 @@ static enum base_status find_items(struct walk *walk, uint32_t row)
     for (size_t k = 0; k < 2 * ((size_t)row + 1); k++) { // of each row, then of it turned
         const uint32_t r = (uint32_t)(k / 2);
         if ((asked[r] >> k % 2 & 1) != 0) {
+            if (is_stepwise(walk->im, r)) {
+                return refuse_more(walk->im);
+            }
             BASE_TRY(item_of(walk, r, k % 2 != 0, numbers, &walk->items[walk->n]));
             numbers[k] = walk->n++;
         }
@@ -343,8 +366,7 @@ static enum base_status take_distance(const struct walk *walk, int32_t d, int32_
             break;
         }
         if (s > 0 && !are_equal(result->value, to, width)) {
-            return cell__refuse(walk->im, "a number for each pair of steps that follows from more "
-                                          "than how far apart these are");
+            return refuse_more(walk->im);
         }
         memcpy(to, result->value, width * sizeof(*to));
     }

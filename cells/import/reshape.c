@@ -336,10 +336,28 @@ static bool is_given(const struct cell__import *im, const struct cell__axis *axi
     return axis->n == 1 && im->atoms[cell__atom_root(im, axis->atoms[0])].source == CELL__NONE;
 }
 
+/* A size that is asked for and one that is not, of inputs whose dimensions have one name: ONNX says
+ * that these are equal. */
+static enum base_status unite_namesakes(struct cell__import *im, const struct flat *flat,
+                                        const struct cell__axis *axis, bool is_asked[FLAT_MAX],
+                                        bool *is_there)
+{
+    for (uint32_t i = 0; i < flat->last && !*is_there; i++) {
+        const struct cell__axis own = {.n = 1, .atoms = {flat->atoms[i]}};
+        if (!is_asked[i] && cell__axis_is_namesake(im, &own, axis)) {
+            BASE_TRY(cell__axis_unite(im, &own, axis, "the new shape's dimensions"));
+            is_asked[i] = true;
+            *is_there = true;
+        }
+    }
+    return BASE_OK;
+}
+
 /* Of a shape that is written with another tensor's sizes, as `x.view(*y.shape[:2], -1)`: where as
  * many that a request chooses are asked for that the input has not as it has that are not asked
- * for, these are the same, in their order. Requests in which they are not are refused. Only of
- * sizes that inputs have: what strides leave says itself what it is. */
+ * for, these are the same, in their order, and so are those that inputs name alike. Requests in
+ * which they are not are refused. Only of sizes that inputs have: what strides leave says itself
+ * what it is. */
 static enum base_status unite_sizes(struct cell__import *im, const struct flat *flat,
                                     const struct cell__sym *targets, uint32_t n)
 {
@@ -361,6 +379,7 @@ static enum base_status unite_sizes(struct cell__import *im, const struct flat *
             is_asked[i / axis->n] |= is;
             is_there |= is;
         }
+        BASE_TRY(is_there ? BASE_OK : unite_namesakes(im, flat, axis, is_asked, &is_there));
         n_missing += is_there ? 0 : 1;
         n_made += is_there || is_given(im, axis) ? 0 : 1;
     }

@@ -617,6 +617,28 @@ static const char *name_of(const struct cell__import *im, const struct cell__val
     return "";
 }
 
+/* The name of the dimension of an input that is this axis, or "". */
+static const char *name_of_axis(const struct cell__import *im, const struct cell__axis *axis)
+{
+    for (uint32_t i = 0; i < im->n_inputs; i++) {
+        const struct cell__value *value = &im->values[im->inputs[i]];
+        for (uint32_t k = 0; k < value->shape.rank; k++) {
+            if (value->shape.axes[k].n == 1 && axis->n == 1 &&
+                cell__axis_is_same(im, &value->shape.axes[k], axis)) {
+                return name_of(im, value, k);
+            }
+        }
+    }
+    return "";
+}
+
+bool cell__axis_is_namesake(const struct cell__import *im, const struct cell__axis *a,
+                            const struct cell__axis *b)
+{
+    const char *name = name_of_axis(im, a);
+    return name[0] != '\0' && strcmp(name, name_of_axis(im, b)) == 0;
+}
+
 /* An axis of another input that has the name, and is batch or time; NULL: there is none. */
 static const struct cell__axis *find_named(const struct cell__import *im, const char *name)
 {

@@ -63,6 +63,7 @@ static enum base_status row_new(struct cell__import *im, const struct cell__row 
         row->kind == CELL__ROW_OP && row->times != 0 ? im->scan : (uint32_t)CELL__NONE;
     im->rows[*out].softmax_of = CELL__NONE;
     im->rows[*out].nan_is_zero = false;
+    im->rows[*out].none_is_zero = false;
     im->rows[*out].is_numbers = is_of_numbers(im, *out);
     // Where nothing tells rows of a batch from what they share, all is a row's.
     im->rows[*out].is_batched = row->is_batched || im->is_part || !im->has_batch;

@@ -84,7 +84,9 @@ struct cell__row {
     /* OP: of what it is the softmax over the steps of sequence `over`, with which one that has two
      * sequences is not computed; NONE: it is none. */
     uint32_t softmax_of, over;
-    bool nan_is_zero; /* of that softmax */
+    bool nan_is_zero;              /* of that softmax */
+    bool none_is_zero;             /* weights of it of a query that masks leave no key */
+    const struct cell__span *span; /* of what these are the bounds (attend_bounds.h), or NULL */
     // Set by stages.c.
     bool is_needed;
     uint32_t rank;   /* stage order, see there */

@@ -305,11 +305,18 @@ static enum base_status take_band(struct cell__scores *s, const struct cell__ban
         return cell__refuse(s->im, "a number for each pair of steps that is no mask, or one with "
                                    "steps before and behind it");
     }
-    if (first > 0 && band->from[first - 1] > s->first) {
-        s->first = band->from[first - 1];
+    if (band->chunk > 0 && s->chunks.steps > 0 && s->chunks.steps != band->chunk) {
+        return cell__refuse(s->im, "masks by chunks of %u and of %u steps", s->chunks.steps,
+                            band->chunk);
     }
-    if (end <= band->n && band->from[end - 1] - 1 < s->last) {
-        s->last = band->from[end - 1] - 1;
+    s->chunks.steps = band->chunk > 0 ? band->chunk : s->chunks.steps;
+    int32_t *from = band->chunk > 0 ? &s->chunks.first : &s->first;
+    int32_t *to = band->chunk > 0 ? &s->chunks.last : &s->last;
+    if (first > 0 && band->from[first - 1] > *from) {
+        *from = band->from[first - 1];
+    }
+    if (end <= band->n && band->from[end - 1] - 1 < *to) {
+        *to = band->from[end - 1] - 1;
     }
     s->constant += band->value[first] * by;
     return BASE_OK;
@@ -671,8 +678,11 @@ static enum base_status check_behind(const struct cell__scores *s, uint32_t row)
 enum base_status cell__scores_take(struct cell__import *im, uint32_t row, uint32_t over,
                                    struct cell__scores *s)
 {
-    *s = (struct cell__scores){
-        .im = im, .times = 1u << over, .first = -CELL__BAND_FAR, .last = CELL__BAND_FAR};
+    *s = (struct cell__scores){.im = im,
+                               .times = 1u << over,
+                               .first = -CELL__BAND_FAR,
+                               .last = CELL__BAND_FAR,
+                               .chunks = {.first = -CELL__BAND_FAR, .last = CELL__BAND_FAR}};
     const float one = 1.0f;
     if (im->rows[row].value.width != 1 || im->rows[row].value.dtype != CELL_F32) {
         return cell__refuse_scores(im);

@@ -30,6 +30,7 @@ struct cell__scores {
     float constant;
     const struct cell__band *bands; /* [rows]; NULL: there are none */
     int32_t first, last;            /* of d (band.h): steps beyond are masked */
+    struct cell__chunks chunks;     /* and those of other chunks */
     bool is_tanh;                   /* the only product is of tanh(row + query) */
     bool nan_is_zero;               /* the caller's: weights that are no numbers are zeros */
     uint32_t n_sums;

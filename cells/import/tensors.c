@@ -557,7 +557,12 @@ static enum base_status bound_ids(struct cell__import *im, const struct cell__ro
     if (cell__row_is_chosen(im, operand, &chosen)) {
         return BASE_OK;
     }
-    const uint32_t sequence = numbered_sequence(im, operand);
+    struct cell__whole whole = {.n = 1};
+    const bool is_whole = cell__row_is_whole(im, operand, &whole);
+    if (is_whole && whole.is_rest) {
+        return BASE_OK;
+    }
+    const uint32_t sequence = is_whole ? whole.sequence : numbered_sequence(im, operand);
     if (sequence == CELL__NONE) { // of pairs of steps, as relative.h or scores.h have it
         return row->is_numbers || row->pairs > 0
                    ? BASE_OK
@@ -566,7 +571,7 @@ static enum base_status bound_ids(struct cell__import *im, const struct cell__ro
                                "attention that shifts them");
     }
     int64_t steps = model->sequences[sequence].steps_max;
-    bound_by(n, &steps);
+    bound_by(n > UINT32_MAX / whole.n ? UINT32_MAX : n * whole.n, &steps);
     model->sequences[sequence].steps_max = (uint32_t)steps;
     return BASE_OK;
 }

@@ -298,6 +298,7 @@ static enum base_status infer_node(struct cell__import *im, struct cell__node *n
     cell__replace_shift(im, node);
     cell__replace_rest(im, node);
     cell__replace_reversed(im, node);
+    BASE_TRY(cell__replace_whole(im, node));
     BASE_TRY(cell__replace_pairs(im, node));
     BASE_TRY(cell__replace_down(im, node));
     BASE_TRY(cell__replace_upsample(im, node));

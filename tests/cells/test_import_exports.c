@@ -206,6 +206,7 @@ static const struct {
     {"optimised_dense-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
     {"optimised_loop-", CELL_OP_RNN, CELL_RNN_TANH},
     {"optimised_products-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
+    {"chunk_", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
     {"own_encoder-", CELL_OP_LSTM, 0},
     {"own_deep-", CELL_OP_LSTM, 0},
     {"own_fusion-", CELL_OP_LSTM, 0},

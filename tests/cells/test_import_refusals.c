@@ -268,6 +268,35 @@ START_TEST(test_axes_of_one_name_are_equal)
 }
 END_TEST
 
+/* A shape that takes the number of rows from an input of theirs, as PyTorch's newer exporter does
+ * with lengths, where names alone tell that it is that. */
+START_TEST(test_sizes_of_one_name_are_equal)
+{
+    static char batch[] = "rows";
+    static char other[] = "others";
+    const int64_t lengths[] = {-1};
+    const int64_t rest[] = {-1, 2};
+    for (uint32_t i = 0; i < 2; i++) {
+        begin(0);
+        set_name(0, 0, batch);
+        onnx_input(&builder, "lengths", FLOAT, 1, lengths);
+        set_name(1, 0, i == 0 ? batch : other);
+        onnx_constant(&builder, "rest", onnx_ints(&builder, 1, 2, rest));
+        onnx_node(&builder, "Shape", "lengths", "rows");
+        onnx_set_int(&builder, onnx_node(&builder, "Concat", "rows rest", "sizes"), "axis", 0);
+        onnx_node(&builder, "Reshape", "x sizes", "shaped");
+        onnx_node(&builder, "Tanh", "shaped", "beside");
+        onnx_output(&builder, "beside", FLOAT, 0, NULL);
+        builder.graph.output[builder.graph.n_output - 1]->type = NULL;
+        if (i == 0) {
+            expect_accepted(&builder);
+        } else {
+            expect(BASE_UNIMPLEMENTED, "Reshape (node \"shaped\"", "moves the batch or the time");
+        }
+    }
+}
+END_TEST
+
 START_TEST(test_time_axes_are_sequences_of_their_own)
 {
     begin(0);
@@ -658,6 +687,7 @@ int main(void)
     tcase_add_test(lstm, test_the_last_step_beside_sequence_lengths_is_refused);
     tcase_add_test(lstm, test_time_axes_are_sequences_of_their_own);
     tcase_add_test(lstm, test_axes_of_one_name_are_equal);
+    tcase_add_test(lstm, test_sizes_of_one_name_are_equal);
     suite_add_tcase(suite, lstm);
     tcase_add_test(around, test_an_output_of_another_rank_is_as_the_graph_has_it);
     tcase_add_test(around, test_a_constant_of_two_values_is_refused);

@@ -113,6 +113,83 @@ START_TEST(test_all_before)
 }
 END_TEST
 
+/* Where the chunk of n steps begins that the number is in, and so much more. */
+static uint32_t chunk_and(float n, float value)
+{
+    const uint32_t cast = build_cast(&build, number, CELL_F32);
+    const uint32_t quotient = build_op(&build, CELL_OP_DIV, cast, constant(n), 1);
+    const uint32_t chunk = build_op(&build, CELL_OP_FLOOR, quotient, UINT32_MAX, 1);
+    const uint32_t start = build_op(&build, CELL_OP_MUL, chunk, constant(n), 1);
+    return build_op(&build, CELL_OP_ADD, start, constant(value), 1);
+}
+
+static void expect_chunks(uint32_t from, uint32_t to)
+{
+    ck_assert_uint_eq(attended.from_chunk, from);
+    ck_assert_uint_eq(attended.to_chunk, to);
+}
+
+START_TEST(test_chunks)
+{
+    attend(pair(chunk_and(4.0f, -8.0f), chunk_and(4.0f, 4.0f)));
+    expect(-8, 3);
+    expect_chunks(4, 4);
+    ck_assert_int_eq(cell_attended_first(&attended, 7), -4);
+    ck_assert_int_eq(cell_attended_first(&attended, 8), 0);
+}
+END_TEST
+
+START_TEST(test_all_before_the_end_of_a_chunk)
+{
+    attend(pair(constant(0.0f), chunk_and(4.0f, 4.0f)));
+    expect(CELL_ATTENDED_ALL, 3);
+    expect_chunks(4, 4);
+}
+END_TEST
+
+/* Rows are handed over from the border of a chunk on, where either bound is one of chunks. */
+START_TEST(test_steps_of_a_chunk)
+{
+    attend(pair(chunk_and(4.0f, -4.0f), number_and(1.0f)));
+    expect(-4, 0);
+    expect_chunks(4, 1);
+    teardown();
+    setup();
+    attend(pair(number_and(-3.0f), chunk_and(4.0f, 4.0f)));
+    expect(-4, 3);
+    expect_chunks(4, 4);
+}
+END_TEST
+
+START_TEST(test_chunks_of_two_lengths)
+{
+    attend(pair(chunk_and(4.0f, -4.0f), chunk_and(3.0f, 3.0f)));
+    expect_refused("attends to chunks of two lengths");
+    teardown();
+    setup();
+    attend(pair(chunk_and(4.0f, -4.0f), chunk_and(4.0f, 4.0f)));
+    attend(pair(number_and(-4.0f), number_and(4.0f)));
+    expect_refused("attends to steps and to chunks, or to chunks of two lengths");
+}
+END_TEST
+
+/* Not rounded down, times another number, of a number that is no whole one, or of another step's.
+ */
+START_TEST(test_what_is_no_chunk)
+{
+    const uint32_t cast = build_cast(&build, number, CELL_F32);
+    const uint32_t later = build_op(&build, CELL_OP_ADD, cast, constant(1.0f), 1);
+    const uint32_t of = _i == 3 ? later : cast;
+    const float n = _i == 2 ? 2.5f : 4.0f;
+    const uint32_t quotient = build_op(&build, CELL_OP_DIV, of, constant(n), 1);
+    const uint32_t chunk =
+        _i == 0 ? quotient : build_op(&build, CELL_OP_FLOOR, quotient, UINT32_MAX, 1);
+    const uint32_t start = build_op(&build, CELL_OP_MUL, chunk, constant(_i == 1 ? 3.0f : n), 1);
+    attend(pair(_i == 4 ? chunk : start, number_and(1.0f)));
+    expect_refused("attends to all steps, of which some may be in other requests");
+}
+END_TEST
+
 /* What any of several needs. */
 START_TEST(test_the_widest_of_several)
 {
@@ -186,6 +263,11 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, test_a_band);
     tcase_add_test(tcase, test_all_before);
+    tcase_add_test(tcase, test_chunks);
+    tcase_add_test(tcase, test_all_before_the_end_of_a_chunk);
+    tcase_add_test(tcase, test_steps_of_a_chunk);
+    tcase_add_test(tcase, test_chunks_of_two_lengths);
+    tcase_add_loop_test(tcase, test_what_is_no_chunk, 0, 5);
     tcase_add_test(tcase, test_the_widest_of_several);
     tcase_add_test(tcase, test_nothing);
     tcase_add_test(tcase, test_all_steps);

@@ -26,6 +26,9 @@ static const struct {
     {"cached", "stream_cached-ts1.13-op17",
      "states: first_kept=first_next,second_kept=second_next,h0=hn\n"},
     {"causal", "conv_causal-ts1.13-op17", RECURRENT},
+    {"chunked", "chunk_left-ts1.13-op17", RECURRENT},
+    {"chunks_apart", "chunk_distances-external2.15-op20", RECURRENT "max-sequence-length: 150\n"},
+    {"chunks_to_end", "chunk_to_end-external2.15-op20", RECURRENT "max-sequence-length: 150\n"},
     {"clips", "clips_strided-external2.15-op20", RECURRENT},
     {"convolved", "stream_convolved-ts1.13-op17", RECURRENT},
     {"coded", "stream_coded-external2.15-op20", RECURRENT},
@@ -51,6 +54,8 @@ static const struct {
     {"placed", "stream_placed-ts1.13-op17", RECURRENT},
     {"pools", "picture_pools-ts1.13-op17", RECURRENT},
     {"raised", "stream_raised-ts1.13-op17", RECURRENT},
+    {"recogniser", "chunk_recogniser-ts1.13-op17", RECURRENT},
+    {"recogniser_newer", "chunk_recogniser-external2.15-op20", RECURRENT},
     {"recalling", "stream_recalling-ts1.13-op17", RECURRENT "max-sequence-length: 150\n"},
     {"repeated", "regroup_repeated-external2.15-op20", RECURRENT},
     {"residual", "conv_residual-ts1.13-op17", RECURRENT},
@@ -200,6 +205,22 @@ static bool may_end(const struct cell_model *cells, uint32_t steps)
     return !cells->stream.is_on || cell_stream_unmet(cells, steps) == CELL_SEQUENCES_MAX;
 }
 
+/* The answer to all steps at once, and the parts to be sent. */
+static void ask_whole(struct course *course, uint32_t steps)
+{
+    const char *name = models[course->model].name;
+    ask_init(&course->whole.ask, site_find(&site, name), course->n_rows, steps, &numbers,
+             ASK_PLAIN);
+    course->whole.ask.request.model_name = name;
+    visit_start(&site, &course->whole);
+    visit_wait(&course->whole);
+    ck_assert_msg(course->whole.ask.request.error.status == BASE_OK, "%s: %s", name,
+                  course->whole.ask.request.error.message);
+    for (uint32_t p = 0; p < course->n_parts; p++) {
+        make_part(course, p);
+    }
+}
+
 /* Random parts; the whole is answered when this returns. */
 static void begin(struct course *course, uint32_t model, const char *id)
 {
@@ -221,15 +242,7 @@ static void begin(struct course *course, uint32_t model, const char *id)
         }
         steps += course->steps[p];
     }
-    ask_init(&course->whole.ask, cells, course->n_rows, steps, &numbers, ASK_PLAIN);
-    course->whole.ask.request.model_name = models[model].name;
-    visit_start(&site, &course->whole);
-    visit_wait(&course->whole);
-    ck_assert_msg(course->whole.ask.request.error.status == BASE_OK, "%s: %s", models[model].name,
-                  course->whole.ask.request.error.message);
-    for (uint32_t p = 0; p < course->n_parts; p++) {
-        make_part(course, p);
-    }
+    ask_whole(course, steps);
 }
 
 /* Every step of every part has the whole's bits, and what is answered once those of the last part.
@@ -315,6 +328,48 @@ static void start_and_wait(struct visit *visit)
     visit_start(&site, visit);
     visit_wait(visit);
 }
+
+/* Steps that attend to the end of their chunk are answered when it is full, and not later: also
+ * behind a second such layer. */
+START_TEST(test_chunks_are_answered_when_they_are_full)
+{
+    static const struct {
+        const char *model;
+        uint32_t first, next, n; /* steps until a chunk is full, the first and others; of those */
+    } cases[] = {{"chunked", 3, 3, 3},
+                 {"chunks_to_end", 3, 3, 3},
+                 {"recogniser", 7, 6, 3},
+                 {"recogniser_newer", 7, 6, 3}};
+    static struct course course;
+    open_site(0);
+    for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
+        memset(&course, 0, sizeof(course));
+        course.n_rows = 2;
+        course.n_parts = PARTS_MAX;
+        snprintf(course.id, sizeof(course.id), "full");
+        while (strcmp(models[course.model].name, cases[c].model) != 0) {
+            course.model++;
+        }
+        for (uint32_t p = 0; p < PARTS_MAX; p++) {
+            course.steps[p] = 1;
+        }
+        ask_whole(&course, PARTS_MAX);
+        for (uint32_t p = 0; p + 1 < PARTS_MAX; p++) {
+            const uint32_t given = p + 1;
+            const bool is_full =
+                given >= cases[c].first && (given - cases[c].first) % cases[c].next == 0;
+            start_and_wait(&course.parts[p]);
+            const struct srv_tensor *y = ask_output(&course.parts[p].ask, "y");
+            ck_assert_ptr_nonnull(y);
+            ck_assert_int_eq(y->shape[1], is_full ? cases[c].n : 0);
+        }
+        start_and_wait(&course.parts[PARTS_MAX - 1]);
+        expect(&course);
+        end(&course);
+    }
+    site_close(&site);
+}
+END_TEST
 
 /* A part that failed changes nothing, and is sent again; so is one that was refused for its steps.
  */
@@ -632,6 +687,7 @@ int main(void)
     TCase *tcase = tcase_create("windows");
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_loop_test(tcase, test_parts_have_the_bits_of_the_whole, 0, 3);
+    tcase_add_test(tcase, test_chunks_are_answered_when_they_are_full);
     tcase_add_test(tcase, test_a_part_that_fails_changes_nothing);
     tcase_add_test(tcase, test_steps_that_leave_no_last_one);
     tcase_add_test(tcase, test_labels_of_parts);
