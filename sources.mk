@@ -770,6 +770,7 @@ SERVER_SUITES = \
   tests/server/test_g2p.c \
   tests/server/test_graph_model.c \
   tests/server/test_graph_refusals.c \
+  tests/server/test_half_parts.c \
   tests/server/test_grpc_access.c \
   tests/server/test_grpc_codec.c \
   tests/server/test_grpc_life.c \
@@ -837,6 +838,7 @@ REFERENCE_SUITES = \
   tests/server/test_g2p.c \
   tests/server/test_graph_model.c \
   tests/server/test_graph_refusals.c \
+  tests/server/test_half_parts.c \
   tests/server/test_plugin.c \
   tests/server/test_readers.c \
   tests/server/test_real_models.c \

@@ -75,7 +75,13 @@ static enum base_status bind_request(const struct binding *b, const struct cell_
     const uint32_t i = cell_tensor_find(model->inputs, model->n_inputs, tensor->name);
     *out = (struct cell_source){.kind = CELL_SOURCE_INPUT, .index = i};
     if (i < model->n_inputs) {
-        return check_same(b, tensor, &model->inputs[i], "input");
+        BASE_TRY(check_same(b, tensor, &model->inputs[i], "input"));
+        return tensor->form == model->inputs[i].form
+                   ? BASE_OK
+                   : base_fail(b->error, BASE_INVALID_ARGUMENT,
+                               "input '%.60s' is of one type in encoder.onnx and of another in "
+                               "decoder.onnx",
+                               tensor->name);
     }
     if (model->n_inputs == CELL_TENSORS_MAX) {
         return base_fail(b->error, BASE_UNIMPLEMENTED, "more than %u inputs", CELL_TENSORS_MAX);

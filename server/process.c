@@ -176,10 +176,10 @@ static enum base_status finish_outputs(struct srv_flight *flight)
         steps[cells->decoder.sequence] = taken;
     }
     sched_sequences_keep(sequences);
-    if (cells->unfold == CELL_UNFOLD_CHAIN) {
+    if (cells->unfold == CELL_UNFOLD_CHAIN || cells->unfold == CELL_UNFOLD_SEQ2SEQ) {
         srv_tensors_turn_back(request, cells, sequences->outputs);
-        srv_tensors_narrow(request, cells);
     }
+    srv_tensors_narrow(request, cells);
     if (cells->labels.is_on) {
         BASE_TRY(srv_labels_collapse(request, sequences, flight->job.graph,
                                      &steps[cells->labels.sequence], &request->error));

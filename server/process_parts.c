@@ -7,6 +7,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "server/core_state.h"
+#include "server/tensors.h"
 #include "server/text.h"
 #include "server/trim.h"
 
@@ -108,6 +109,7 @@ static enum base_status make_part(struct srv_flight *flight, uint32_t to)
     memcpy(steps, flight->sequences.steps, sizeof(steps));
     steps[cells->decoder.sequence] = parts->lengths;
     BASE_TRY(srv_trim_part(request, &flight->sequences, &part, &request->error));
+    srv_tensors_narrow(request, cells);
     return srv_texts_write(flight->model->texts, cells, request, steps, part.from > 0,
                            &request->error);
 }

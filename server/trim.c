@@ -163,14 +163,15 @@ void srv_trim(struct srv_request *request, const struct sched_sequences *sequenc
 
 /* ---- A part ---- */
 
-/* The part of one output. One row's steps are handed out where they stand. */
+/* The part of one output. One row's steps are handed out where they stand, unless their elements
+ * become others (forms.h). */
 static const uint8_t *rows_of_part(const struct sched_sequences *sequences, uint32_t output,
                                    const struct srv_trim_part *part, struct base_arena *arena)
 {
     const struct sched_tensor *rows = &sequences->outputs[output];
     const size_t step_bytes = (size_t)rows->step_bytes;
     const size_t steps = part->to - part->from;
-    if (sequences->n_rows == 1) {
+    if (sequences->n_rows == 1 && sequences->model->outputs[output].form == CELL_FORM_OWN) {
         return rows->data + part->from * step_bytes;
     }
     uint8_t *data = base_arena_array(arena, sequences->n_rows, steps * step_bytes);

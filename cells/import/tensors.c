@@ -275,11 +275,11 @@ static enum base_status describe_elements(struct cell__import *im, const Onnx__V
         [CELL__BOOL] = CELL_FORM_BOOL, [CELL__U8] = CELL_FORM_U8, [CELL__I8] = CELL_FORM_I8};
     const Onnx__TypeProto__Tensor *type = stated_type(info);
     const int32_t stated = type == NULL ? 0 : type->elem_type;
-    const enum cell_form form = stated == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16    ? CELL_FORM_F16
-                                : stated == ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16 ? CELL_FORM_BF16
-                                                                                    : bytes[dtype];
+    const enum cell_form other = im->is_part ? CELL_FORM_OWN : bytes[dtype];
     out->dtype = CELL_F32;
-    out->form = im->is_part ? CELL_FORM_OWN : form;
+    out->form = stated == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16    ? CELL_FORM_F16
+                : stated == ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16 ? CELL_FORM_BF16
+                                                                    : other;
     return out->form != CELL_FORM_OWN ? BASE_OK : cell__row_dtype(im, dtype, &out->dtype);
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
+#include "cells/f16.h"
 #include "server/about.h"
 #include "tests/cells/replay.h"
 #include "tests/util.h"
@@ -22,7 +23,7 @@ static size_t count_of(const struct srv_tensor *tensor)
 static void shape(const struct ask *ask, const struct cell_tensor *want, struct srv_tensor *out)
 {
     out->name = want->name;
-    out->datatype = srv_about_datatype(want->dtype);
+    out->datatype = srv_about_datatype_of(want)->name;
     out->rank = want->rank;
     for (uint32_t i = 0; i < want->rank; i++) {
         out->shape[i] = want->batch_axis == (int32_t)i  ? ask->n_rows
@@ -45,10 +46,14 @@ static void fill(struct ask *ask, const struct cell_tensor *want, struct srv_ten
 {
     shape(ask, want, out);
     size_t count = count_of(out);
-    uint8_t *data = base_arena_array(&ask->request.arena, count, cell_dtype_bytes(want->dtype));
+    const size_t bytes = srv_about_datatype_of(want)->bytes;
+    uint8_t *data = base_arena_array(&ask->request.arena, count, bytes);
     base_assert(data != NULL);
     for (size_t i = 0; i < count; i++) {
-        if (want->dtype == CELL_F32) {
+        if (want->form == CELL_FORM_F16) {
+            const uint16_t value = cell_f16_round(base_random_f32(random, -1.0f, 1.0f));
+            memcpy(data + i * sizeof(value), &value, sizeof(value));
+        } else if (want->dtype == CELL_F32) {
             float value = base_random_f32(random, -1.0f, 1.0f);
             memcpy(data + i * sizeof(value), &value, sizeof(value));
         } else if (want->dtype == CELL_I64) {
@@ -60,7 +65,7 @@ static void fill(struct ask *ask, const struct cell_tensor *want, struct srv_ten
         }
     }
     out->data = data;
-    out->bytes = count * cell_dtype_bytes(want->dtype);
+    out->bytes = count * bytes;
 }
 
 void ask_init(struct ask *ask, const struct cell_model *cells, uint32_t n_rows, uint32_t steps,
@@ -138,14 +143,19 @@ const struct srv_tensor *ask_output(const struct ask *ask, const char *name)
 
 /* ---- Comparing ---- */
 
-static double element(enum cell_dtype dtype, const uint8_t *data, size_t i)
+static double element(const struct cell_tensor *want, const uint8_t *data, size_t i)
 {
-    if (dtype == CELL_F32) {
+    if (want->form == CELL_FORM_F16) {
+        uint16_t value = 0;
+        memcpy(&value, data + i * sizeof(value), sizeof(value));
+        return (double)cell_f16_widen(value);
+    }
+    if (want->dtype == CELL_F32) {
         float value = 0;
         memcpy(&value, data + i * sizeof(value), sizeof(value));
         return (double)value;
     }
-    if (dtype == CELL_I64) {
+    if (want->dtype == CELL_I64) {
         int64_t value = 0;
         memcpy(&value, data + i * sizeof(value), sizeof(value));
         return (double)value;
@@ -173,7 +183,7 @@ static struct replay_tensor replay_input(const struct ask *ask, uint32_t i)
     }
     for (size_t e = 0; e < made.count; e++) {
         double left_out = want->is_lengths ? ask->steps[want->sequence] : 0;
-        made.data[e] = sent == NULL ? left_out : element(want->dtype, sent->data, e);
+        made.data[e] = sent == NULL ? left_out : element(want, sent->data, e);
     }
     return made;
 }
@@ -187,12 +197,12 @@ static double output_error(const struct ask *ask, const struct cell_tensor *want
     if (got == NULL) {
         return 0;
     }
-    ck_assert_str_eq(got->datatype, srv_about_datatype(want->dtype));
+    ck_assert_str_eq(got->datatype, srv_about_datatype_of(want)->name);
     ck_assert_uint_eq(got->rank, right->rank);
     ck_assert_mem_eq(got->shape, right->dims, right->rank * sizeof(got->shape[0]));
-    ck_assert_uint_eq(got->bytes, right->count * cell_dtype_bytes(want->dtype));
+    ck_assert_uint_eq(got->bytes, right->count * srv_about_datatype_of(want)->bytes);
     for (size_t e = 0; e < right->count; e++) {
-        double value = element(want->dtype, got->data, e);
+        double value = element(want, got->data, e);
         worst = fmax(worst, isnan(value) ? HUGE_VAL : fabs(value - right->data[e]));
     }
     return worst;

@@ -51,7 +51,9 @@ static void write_encoder(const struct hearer_form *form, const char *version, c
                                      form->has_lengths ? "frames w r - used"
                                      : form->has_state ? "frames w r - - h0"
                                                        : "frames w r",
-                                     form->has_state ? "directions hn" : "directions");
+                                     form->has_state  ? "directions hn"
+                                     : form->has_ends ? "directions last"
+                                                      : "directions");
     onnx_set_int(&hearer_builder, gru, "hidden_size", HEARER_FRAMES / directions);
     if (form->is_bidirectional) {
         onnx_set_string(&hearer_builder, gru, "direction", "bidirectional");
@@ -63,6 +65,11 @@ static void write_encoder(const struct hearer_form *form, const char *version, c
     parts_output(&hearer_builder, "encoder_out");
     if (form->has_state) {
         parts_output(&hearer_builder, "hn");
+    }
+    if (form->has_ends) {
+        onnx_set_ints(&hearer_builder, onnx_node(&hearer_builder, "Transpose", "last", "ends"),
+                      "perm", 3, (const int64_t[]){0, 2, 1});
+        parts_output(&hearer_builder, "ends");
     }
     parts_write(&hearer_builder, version, name);
 }

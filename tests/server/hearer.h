@@ -23,6 +23,7 @@ struct hearer_form {
     bool is_bidirectional;
     bool has_lengths;
     bool has_state; /* what the encoder's layer begins with, and ends with, are tensors */
+    bool has_ends;  /* is_bidirectional: what both directions end with is answered, [2, n, batch] */
     uint32_t symbols_max;
     int64_t start; /* with is_direct; else the blank */
     int64_t blank;

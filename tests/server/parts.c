@@ -34,6 +34,50 @@ void parts_write(struct onnx_builder *builder, const char *version, const char *
     onnx_release(builder);
 }
 
+static void state_half(Onnx__ValueInfoProto *info)
+{
+    if (info->type->tensor_type->elem_type == PARTS_FLOAT) {
+        info->type->tensor_type->elem_type = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16;
+    }
+}
+
+void parts_halve(const char *version, const char *name)
+{
+    char path[2 * UTIL_PATH_BYTES];
+    size_t length = 0;
+    Onnx__TypeProto__Tensor tensor = ONNX__TYPE_PROTO__TENSOR__INIT;
+    Onnx__TypeProto type = ONNX__TYPE_PROTO__INIT;
+    tensor.has_elem_type = true;
+    tensor.elem_type = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16;
+    type.value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
+    type.tensor_type = &tensor;
+    snprintf(path, sizeof(path), "%s/%s.onnx", version, name);
+    char *bytes = util_read_file(path, &length);
+    Onnx__ModelProto *model = onnx__model_proto__unpack(NULL, length, (const uint8_t *)bytes);
+    ck_assert_ptr_nonnull(model);
+    for (size_t i = 0; i < model->graph->n_input; i++) {
+        state_half(model->graph->input[i]);
+    }
+    for (size_t o = 0; o < model->graph->n_output; o++) {
+        Onnx__ValueInfoProto *info = model->graph->output[o];
+        ck_assert_ptr_null(info->type);
+        info->type = strncmp(info->name, "token", strlen("token")) == 0 ? NULL : &type;
+    }
+    uint8_t *packed = malloc(onnx__model_proto__get_packed_size(model));
+    ck_assert_ptr_nonnull(packed);
+    length = onnx__model_proto__pack(model, packed);
+    for (size_t o = 0; o < model->graph->n_output; o++) {
+        model->graph->output[o]->type = NULL; // not its own
+    }
+    FILE *file = fopen(path, "wb");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_uint_eq(fwrite(packed, 1, length, file), length);
+    ck_assert_int_eq(fclose(file), 0);
+    onnx__model_proto__free_unpacked(model, NULL);
+    free(packed);
+    free(bytes);
+}
+
 void parts_constant(struct onnx_builder *builder, struct base_random *random, const char *name,
                     int64_t rows, int64_t cols)
 {

@@ -20,6 +20,10 @@ void parts_folder(const char *repository, const char *name, const char *config,
 /* The builder's model as VERSION/NAME.onnx; releases the builder. */
 void parts_write(struct onnx_builder *builder, const char *version, const char *name);
 
+/* Makes a file of parts_write() state halves for what it states floats, inputs and outputs; those
+ * without a type are floats but for ids, whose names begin with "token". */
+void parts_halve(const char *version, const char *name);
+
 /* A matrix of random floats in +-0.5; rows in [-1, width], or [-1] where width is 0; what it gives,
  * shape and type not stated. */
 void parts_constant(struct onnx_builder *builder, struct base_random *random, const char *name,

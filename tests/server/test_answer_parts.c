@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "tests/server/decoder_parts.h"
 #include "tests/server/gate.h"
+#include "tests/server/parts.h"
 #include "tests/server/site.h"
 #include "tests/util.h"
 
@@ -223,7 +224,7 @@ static void expect_whole(struct reader *reader)
 
 /* ---- Cases ---- */
 
-/* Requests of all sizes at once; each looks as often as it likes. */
+/* Requests of all sizes at once; each looks as often as it likes. The last model is of halves. */
 START_TEST(test_parts_are_the_whole)
 {
     static struct reader readers[TOGETHER];
@@ -233,6 +234,12 @@ START_TEST(test_parts_are_the_whole)
     parts.attends = _i == 2;
     parts.config = _i == 3 ? "unfold: seq2seq\nstart: 2\nmax-steps: 2000\n" : parts.config;
     write_model("talk", &parts);
+    if (_i == 4) {
+        char version[2 * UTIL_PATH_BYTES];
+        snprintf(version, sizeof(version), "%s/talk/1", folder);
+        parts_halve(version, "encoder");
+        parts_halve(version, "decoder");
+    }
     open_site(false);
     for (uint32_t i = 0; i < TOGETHER; i++) {
         const uint32_t skips[] = {0, 50, 100};
@@ -478,7 +485,7 @@ int main(void)
     TCase *tcase = tcase_create("parts");
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_set_timeout(tcase, 60);
-    tcase_add_loop_test(tcase, test_parts_are_the_whole, 0, 4);
+    tcase_add_loop_test(tcase, test_parts_are_the_whole, 0, 5);
     tcase_add_test(tcase, test_one_request_alone);
     tcase_add_test(tcase, test_row_that_is_over_before_another);
     tcase_add_test(tcase, test_who_is_slow_gets_larger_parts);

@@ -35,6 +35,9 @@ static const struct hearer_model models[] = {
       .has_lengths = true,
       .symbols_max = 1,
       .favour = 1.5f}},
+    {"ends",
+     "max-symbols: 2\n",
+     {.is_bidirectional = true, .has_ends = true, .symbols_max = 2, .favour = 1.5f}},
     {"lengths",
      "vocabularies: token=words:marks.txt\n",
      {.has_lengths = true, .symbols_max = 10, .favour = 1.5f}},
@@ -103,7 +106,8 @@ START_TEST(test_labels_are_those_that_the_search_finds)
         hearer_search_rows(&models[_i], &frames, search, paths);
         frames_begin(&visit, models[_i].name, &frames);
         texts_run(&visit);
-        ck_assert_uint_eq(visit.ask.request.n_outputs, 4); // a state is no output any more
+        const uint32_t more = form->has_ends ? 1 : 0; // a state is no output any more
+        ck_assert_uint_eq(visit.ask.request.n_outputs, 4 + more);
         for (uint32_t row = 0; row < frames.n_rows; row++) {
             hearer_expect_row(&visit, row, &paths[row], form->blank);
             labels += paths[row].n;
@@ -119,6 +123,30 @@ START_TEST(test_labels_are_those_that_the_search_finds)
     ck_assert_uint_gt(blanks, 20);
     ck_assert(form->symbols_max == 1 || again > 5);
     ck_assert(!form->has_lengths || empty > 0);
+}
+END_TEST
+
+/* What the encoder answers beside its frames is answered as it answers it by itself, also where
+ * features stand before the rows. */
+START_TEST(test_what_has_no_frames)
+{
+    for (uint32_t i = 0; i < 6; i++) {
+        struct frames frames;
+        struct visit visits[2];
+        base_random_init(&hearer_numbers, 200 + i);
+        frames_draw(&frames, &hearer_numbers, 1 + i % FRAMES_ROWS, 1 + i % HEARER_STEPS);
+        for (uint32_t v = 0; v < 2; v++) {
+            frames_begin(&visits[v], v == 0 ? "ends" : "ends_encoder", &frames);
+            texts_run(&visits[v]);
+        }
+        const struct srv_tensor *got = texts_output(&visits[0], "ends");
+        const struct srv_tensor *wanted = texts_output(&visits[1], "ends");
+        ck_assert_uint_eq(got->bytes, frames.n_rows * HEARER_FRAMES * sizeof(float));
+        ck_assert_uint_eq(got->bytes, wanted->bytes);
+        ck_assert_mem_eq(got->data, wanted->data, wanted->bytes);
+        ask_release(&visits[0].ask);
+        ask_release(&visits[1].ask);
+    }
 }
 END_TEST
 
@@ -396,6 +424,7 @@ int main(void)
     TCase *tcase = tcase_create("transducer");
     tcase_add_checked_fixture(tcase, setup, texts_teardown);
     tcase_add_loop_test(tcase, test_labels_are_those_that_the_search_finds, 0, (int)MODELS);
+    tcase_add_test(tcase, test_what_has_no_frames);
     tcase_add_test(tcase, test_company_changes_nothing);
     tcase_add_loop_test(tcase, test_a_session_in_parts_hears_what_the_whole_does, 0, 3);
     tcase_add_test(tcase, test_sessions_begin_with_the_start);
