@@ -29,7 +29,8 @@
 #define CELL_WINDOW_MAX     4096u /* steps from the first to the last that a step reads; a stride */
 
 /* How elements come and go of which cells see floats: one byte each, false and true as 0 and 1; or
- * two, halves of IEEE 754 (f16.h) and brain floats (bf16.h). OWN: as cells see them. */
+ * two, halves of IEEE 754 (f16.h) and brain floats (bf16.h); or eight, doubles. OWN: as cells see
+ * them. */
 enum cell_form {
     CELL_FORM_OWN,
     CELL_FORM_BOOL,
@@ -37,6 +38,7 @@ enum cell_form {
     CELL_FORM_I8,
     CELL_FORM_F16,
     CELL_FORM_BF16,
+    CELL_FORM_F64,
 };
 
 /* A dimension that each request chooses. */

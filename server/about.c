@@ -24,6 +24,7 @@ static const struct srv_datatype datatypes[] = {
     {"INT32", CELL_I32, CELL_FORM_OWN, 4}, {"BOOL", CELL_F32, CELL_FORM_BOOL, 1},
     {"UINT8", CELL_F32, CELL_FORM_U8, 1},  {"INT8", CELL_F32, CELL_FORM_I8, 1},
     {"FP16", CELL_F32, CELL_FORM_F16, 2},  {"BF16", CELL_F32, CELL_FORM_BF16, 2},
+    {"FP64", CELL_F32, CELL_FORM_F64, 8},
 };
 enum { DATATYPES = sizeof datatypes / sizeof datatypes[0] };
 

@@ -35,7 +35,7 @@ struct srv_datatype {
 };
 
 /* All of them, for a message. */
-#define SRV_DATATYPES "FP32, INT64, INT32, BOOL, UINT8, INT8, FP16, BF16"
+#define SRV_DATATYPES "FP32, INT64, INT32, BOOL, UINT8, INT8, FP16, BF16, FP64"
 
 /* By its name, NULL for another; of a model's tensor; static both. */
 const struct srv_datatype *srv_about_datatype_named(const char *name);

@@ -11,6 +11,7 @@
 static float widen(enum cell_form form, const uint8_t *element)
 {
     uint16_t half = 0;
+    double wide = 0.0;
     switch (form) {
     case CELL_FORM_BOOL:
         return *element != 0 ? 1.0f : 0.0f;
@@ -24,6 +25,9 @@ static float widen(enum cell_form form, const uint8_t *element)
     case CELL_FORM_BF16:
         memcpy(&half, element, sizeof(half));
         return cell_bf16_widen(half);
+    case CELL_FORM_F64:
+        memcpy(&wide, element, sizeof(wide));
+        return (float)wide;
     case CELL_FORM_OWN:
         break;
     }
@@ -31,11 +35,41 @@ static float widen(enum cell_form form, const uint8_t *element)
     return 0.0f;
 }
 
-void srv_forms_widen(enum cell_form form, const uint8_t *data, size_t n, float *floats)
+static size_t bytes_of(enum cell_form form)
 {
-    const size_t bytes = form == CELL_FORM_F16 || form == CELL_FORM_BF16 ? sizeof(uint16_t) : 1;
+    return form == CELL_FORM_F64                             ? sizeof(double)
+           : form == CELL_FORM_F16 || form == CELL_FORM_BF16 ? sizeof(uint16_t)
+                                                             : 1;
+}
+
+size_t srv_forms_widen(enum cell_form form, const uint8_t *data, size_t n, float *floats)
+{
+    const size_t bytes = bytes_of(form);
+    size_t first = n;
     for (size_t i = 0; i < n; i++) {
         floats[i] = widen(form, data + i * bytes);
+        if (form == CELL_FORM_F64 && isinf(floats[i]) && first == n) {
+            double wide;
+            memcpy(&wide, data + i * bytes, sizeof(wide));
+            first = isinf(wide) ? n : i;
+        }
+    }
+    return first;
+}
+
+size_t srv_forms_room(enum cell_form form)
+{
+    return form == CELL_FORM_F64 ? sizeof(double) : sizeof(float);
+}
+
+/* From the last to the first: each is longer than its float. */
+static void make_doubles(uint8_t *data, size_t n)
+{
+    for (size_t i = n; i-- > 0;) {
+        float number;
+        memcpy(&number, data + i * sizeof(number), sizeof(number));
+        const double wide = (double)number;
+        memcpy(data + i * sizeof(wide), &wide, sizeof(wide));
     }
 }
 
@@ -48,6 +82,10 @@ static uint8_t byte_of(float number, float least, float most)
 void srv_forms_narrow(enum cell_form form, uint8_t *data, size_t n)
 {
     base_assert(form != CELL_FORM_OWN);
+    if (form == CELL_FORM_F64) {
+        make_doubles(data, n);
+        return;
+    }
     for (size_t i = 0; i < n; i++) {
         float number;
         memcpy(&number, data + i * sizeof(number), sizeof(number));

@@ -287,7 +287,12 @@ static enum base_status widen(struct srv_request *request, const struct cell_ten
     if (floats == NULL) {
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "request memory spent");
     }
-    srv_forms_widen(want->form, got->data, n, floats);
+    const size_t wrong = srv_forms_widen(want->form, got->data, n, floats);
+    if (wrong < n) {
+        return base_fail(error, BASE_INVALID_ARGUMENT,
+                         "input '%s': the number at position %zu is beyond the largest float",
+                         want->name, wrong);
+    }
     out->data = (const uint8_t *)floats;
     out->bytes = n * sizeof(*floats);
     return BASE_OK;
@@ -346,7 +351,10 @@ static enum base_status place_output(struct srv_request *request, const struct c
         answer->shape[i] = dim;
         fits = fits && base_size_mul(bytes, (size_t)dim, &bytes);
     }
-    uint8_t *data = fits ? base_arena_alloc_aligned64(&request->arena, bytes) : NULL;
+    const size_t more = srv_forms_room(tensor->form) / sizeof(float);
+    size_t room = 0;
+    fits = fits && base_size_mul(bytes, more, &room);
+    uint8_t *data = fits ? base_arena_alloc_aligned64(&request->arena, room) : NULL;
     if (data == NULL) {
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "output '%s' exceeds the request's memory",
                          tensor->name);

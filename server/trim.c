@@ -3,6 +3,7 @@
 #include "server/trim.h"
 
 #include "base/assert.h"
+#include "server/forms.h"
 #include "server/tensors.h"
 
 #include <math.h>
@@ -174,7 +175,8 @@ static const uint8_t *rows_of_part(const struct sched_sequences *sequences, uint
     if (sequences->n_rows == 1 && sequences->model->outputs[output].form == CELL_FORM_OWN) {
         return rows->data + part->from * step_bytes;
     }
-    uint8_t *data = base_arena_array(arena, sequences->n_rows, steps * step_bytes);
+    const size_t more = srv_forms_room(sequences->model->outputs[output].form) / sizeof(float);
+    uint8_t *data = base_arena_array(arena, sequences->n_rows, steps * step_bytes * more);
     for (uint32_t row = 0; data != NULL && row < sequences->n_rows; row++) {
         const size_t own = part->lengths[row];
         uint8_t *to = data + row * steps * step_bytes;

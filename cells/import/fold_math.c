@@ -203,6 +203,8 @@ static bool cast_element(const struct cell__tensor *in, size_t i, enum cell__dty
         return true;
     case CELL__U8:
     case CELL__I8: // nobody casts to these
+    case CELL__F64_GIVEN:
+    case CELL__F64_MADE:
         break;
     }
     return false;

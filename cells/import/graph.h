@@ -78,8 +78,20 @@ struct cell__shape {
 
 /* ---- Values ------------------------------------------------------------------------------- */
 
-/* The last two of constants and of the model's inputs alone. */
-enum cell__dtype { CELL__F32, CELL__I64, CELL__I32, CELL__BOOL, CELL__U8, CELL__I8 };
+/* U8, I8: of constants and of the model's inputs alone. The last two are of rows that are doubles
+ * in the file and floats here: of a request, which may be moved until a Cast makes floats of them;
+ * and floats that a Cast makes doubles of, which may be moved and answered. Nothing computes with
+ * either. */
+enum cell__dtype {
+    CELL__F32,
+    CELL__I64,
+    CELL__I32,
+    CELL__BOOL,
+    CELL__U8,
+    CELL__I8,
+    CELL__F64_GIVEN,
+    CELL__F64_MADE,
+};
 
 /* A constant. data is dense and row-major; a bool takes a byte. syms: one per element of an I64 or
  * I32 tensor that may depend on the request (then data is not looked at), or NULL. */
@@ -131,7 +143,7 @@ struct cell__value {
     uint32_t row;   /* ROWS, LIST, once lowered: its row expression */
     uint32_t node;  /* that makes it, or NONE */
     const struct base_error *poison; /* POISON: why */
-    uint32_t as_double; /* POISON: 1 + the value of floats that a Cast makes it of; 0: none */
+    uint32_t as_double; /* 1 + the value of floats that a Cast makes doubles of; 0: none */
     bool is_hidden; /* of a Scan's body that is read, or of our own: its name may be given again */
 };
 
@@ -538,6 +550,8 @@ const char *cell__tensor_text(char out[CELL__TEXT_BYTES], const struct cell__ten
 const char *cell__dtype_name(enum cell__dtype dtype);
 /* Whether ONNX's number is of floats or of halves of either kind, all of which are floats here. */
 bool cell__is_float(int64_t onnx);
+/* Either dtype of rows of doubles. */
+bool cell__is_double(enum cell__dtype dtype);
 /* Ours for ONNX's number; UNIMPLEMENTED names what. */
 enum base_status cell__dtype_of(struct cell__import *im, int64_t onnx, const char *what,
                                 enum cell__dtype *out);

@@ -97,16 +97,35 @@ enum base_status cell__infer_dropout(struct cell__import *im, struct cell__node 
     return cell__infer_identity(im, node);
 }
 
+/* Of floats every value is a double; of integers not every one is a float. */
+static enum base_status infer_cast_to_double(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__value *in = cell__input(im, node, 0);
+    if (in->dtype != CELL__F32 && !cell__is_double(in->dtype)) {
+        return cell__refuse(im, "the result is of type double, of %s", cell__dtype_name(in->dtype));
+    }
+    if (in->dtype == CELL__F32) {
+        cell__output(im, node, 0)->as_double = node->inputs[0] + 1; // IsInf reads these
+    }
+    const bool is_given = in->dtype == CELL__F64_GIVEN;
+    cell__set_rows(im, node, 0, is_given ? CELL__F64_GIVEN : CELL__F64_MADE, &in->shape);
+    return BASE_OK;
+}
+
 enum base_status cell__infer_cast(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *in = cell__input(im, node, 0);
     int64_t to = 0;
     enum cell__dtype dtype;
     BASE_TRY(cell__attr_int(im, node, "to", 0, &to));
-    if (to == ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE && in->dtype == CELL__F32) {
-        cell__output(im, node, 0)->as_double = node->inputs[0] + 1; // refused, but for IsInf
+    if (to == ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE && in->kind == CELL__ROWS) {
+        return infer_cast_to_double(im, node);
     }
     BASE_TRY(cell__dtype_of(im, to, "the result", &dtype));
+    if (cell__is_double(in->dtype) && dtype != CELL__F32) {
+        return cell__refuse(im, "of doubles to %s; they are no more than floats here",
+                            cell__dtype_name(dtype));
+    }
     if (in->kind == CELL__CONST) {
         struct cell__tensor out;
         BASE_TRY(cell__fold_cast(im, &in->tensor, dtype, &out));

@@ -18,6 +18,8 @@ enum base_status cell__row_dtype(struct cell__import *im, enum cell__dtype dtype
 {
     switch (dtype) {
     case CELL__F32:
+    case CELL__F64_GIVEN: // by now floats
+    case CELL__F64_MADE:
         *out = CELL_F32;
         return BASE_OK;
     case CELL__I64:

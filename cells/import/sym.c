@@ -42,6 +42,8 @@ struct cell__sym cell__tensor_sym(const struct cell__tensor *tensor, size_t i)
     case CELL__I8:
         return cell__sym_number(((const int8_t *)tensor->data)[i]);
     case CELL__F32:
+    case CELL__F64_GIVEN:
+    case CELL__F64_MADE:
         break;
     }
     base_assert(false);

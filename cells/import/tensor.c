@@ -22,6 +22,8 @@ uint32_t cell__dtype_bytes(enum cell__dtype dtype)
 {
     switch (dtype) {
     case CELL__I64:
+    case CELL__F64_GIVEN:
+    case CELL__F64_MADE:
         return 8;
     case CELL__F32:
     case CELL__I32:
@@ -37,7 +39,8 @@ uint32_t cell__dtype_bytes(enum cell__dtype dtype)
 
 const char *cell__dtype_name(enum cell__dtype dtype)
 {
-    static const char *const names[] = {"float32", "int64", "int32", "bool", "uint8", "int8"};
+    static const char *const names[] = {"float32", "int64", "int32",  "bool",
+                                        "uint8",   "int8",  "double", "double"};
     return names[dtype];
 }
 
@@ -65,6 +68,11 @@ bool cell__is_float(int64_t onnx)
     return onnx == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT ||
            onnx == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16 ||
            onnx == ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16;
+}
+
+bool cell__is_double(enum cell__dtype dtype)
+{
+    return dtype == CELL__F64_GIVEN || dtype == CELL__F64_MADE;
 }
 
 enum base_status cell__dtype_of(struct cell__import *im, int64_t onnx, const char *what,
@@ -194,6 +202,9 @@ static enum base_status read_typed(struct cell__import *im, const Onnx__TensorPr
         case CELL__U8:
         case CELL__I8: // of either kind the lowest 8 bits
             ((uint8_t *)data)[i] = (uint8_t)proto->int32_data[i];
+            break;
+        case CELL__F64_GIVEN:
+        case CELL__F64_MADE: // no constants
             break;
         }
     }

@@ -114,6 +114,9 @@ static enum base_status input_dtype(struct cell__import *im, const struct cell__
     case ONNX__TENSOR_PROTO__DATA_TYPE__INT8:
         *out = CELL__I8;
         return BASE_OK;
+    case ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE:
+        *out = CELL__F64_GIVEN;
+        return BASE_OK;
     default:
         return cell__dtype_of(im, onnx, value->name, out);
     }
@@ -271,11 +274,15 @@ static void find_pieces(struct cell_tensor *out)
 static enum base_status describe_elements(struct cell__import *im, const Onnx__ValueInfoProto *info,
                                           enum cell__dtype dtype, struct cell_tensor *out)
 {
-    static const enum cell_form bytes[] = {
-        [CELL__BOOL] = CELL_FORM_BOOL, [CELL__U8] = CELL_FORM_U8, [CELL__I8] = CELL_FORM_I8};
+    static const enum cell_form bytes[] = {[CELL__BOOL] = CELL_FORM_BOOL,
+                                           [CELL__U8] = CELL_FORM_U8,
+                                           [CELL__I8] = CELL_FORM_I8,
+                                           [CELL__F64_GIVEN] = CELL_FORM_F64,
+                                           [CELL__F64_MADE] = CELL_FORM_F64};
     const Onnx__TypeProto__Tensor *type = stated_type(info);
     const int32_t stated = type == NULL ? 0 : type->elem_type;
-    const enum cell_form other = im->is_part ? CELL_FORM_OWN : bytes[dtype];
+    const bool is_own = im->is_part && !cell__is_double(dtype); // bytes are refused below
+    const enum cell_form other = is_own ? CELL_FORM_OWN : bytes[dtype];
     out->dtype = CELL_F32;
     out->form = stated == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16    ? CELL_FORM_F16
                 : stated == ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16 ? CELL_FORM_BF16
@@ -375,10 +382,20 @@ static enum base_status check_stated(struct cell__import *im, const Onnx__ValueI
     char text[CELL__TEXT_BYTES];
     const Onnx__TypeProto__Tensor *type = stated_type(info);
     enum cell__dtype dtype;
+    if (value->dtype == CELL__F64_GIVEN) {
+        return cell__refuse(im,
+                            "output \"%s\" is of doubles of the request, of which floats are left",
+                            cell__quote(text, value->name));
+    }
     if (type == NULL) {
         return BASE_OK;
     }
-    BASE_TRY(cell__dtype_of(im, type->elem_type, value->name, &dtype));
+    if (type->elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE &&
+        value->dtype == CELL__F64_MADE) {
+        dtype = CELL__F64_MADE;
+    } else {
+        BASE_TRY(cell__dtype_of(im, type->elem_type, value->name, &dtype));
+    }
     bool fits = dtype == value->dtype;
     if (fits && type->shape != NULL) {
         const bool is_stated = type->shape->n_dim == value->shape.rank;

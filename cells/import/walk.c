@@ -193,6 +193,31 @@ static bool is_of_known_domain(const Onnx__NodeProto *proto)
                : (is_runtimes || is_of_both) && strcmp(proto->domain, "com.microsoft") == 0;
 }
 
+/* Whether the operator moves elements and does nothing else with them, or makes floats of them, so
+ * that it does not matter that they are rounded before. */
+static bool moves(const struct cell__operator *op)
+{
+    static const char names[] = " Cast Concat Dropout Flatten Gather Identity Reshape Shape Size "
+                                "Slice Split Squeeze Transpose Unsqueeze ";
+    char name[CELL__TEXT_BYTES];
+    snprintf(name, sizeof(name), " %s ", op->name);
+    return strstr(names, name) != NULL;
+}
+
+/* in: of doubles. */
+static enum base_status check_double(struct cell__import *im, const struct cell__node *node,
+                                     const struct cell__value *in)
+{
+    char text[CELL__TEXT_BYTES];
+    const bool is_infinite = strcmp(node->op->name, "IsInf") == 0 && in->as_double > 0;
+    return is_infinite || moves(node->op)
+               ? BASE_OK
+               : cell__refuse(im,
+                              "%s is of type double, which nothing computes with; cast it to "
+                              "float before",
+                              cell__quote(text, in->name));
+}
+
 /* That the inputs are of a kind that the operator takes. */
 static enum base_status check_kinds(struct cell__import *im, const struct cell__node *node)
 {
@@ -203,6 +228,9 @@ static enum base_status check_kinds(struct cell__import *im, const struct cell__
         const struct cell__value *in = cell__has_input(node, i) ? cell__input(im, node, i) : NULL;
         if (in == NULL) {
             continue;
+        }
+        if (in->kind == CELL__ROWS && cell__is_double(in->dtype)) {
+            BASE_TRY(check_double(im, node, in));
         }
         if (!takes_lists && (in->kind == CELL__COUNTER || in->kind == CELL__LIST)) {
             return cell__refuse(im, "computes with the number of the step, or with a sequence of "

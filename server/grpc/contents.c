@@ -1,8 +1,8 @@
 /* Typed contents of an input: InferTensorContents, one list per kind of element.
  *
  * Numbers come packed (one field of many) or unpacked (a field each), or both. The list is walked
- * twice: counted first, so that its memory is sized by what came, then copied. Packed floats in one
- * piece are on the wire what they are in memory, and stay there. */
+ * twice: counted first, so that its memory is sized by what came, then copied. Packed floats or
+ * doubles in one piece are on the wire what they are in memory, and stay there. */
 #include "server/grpc/decode.h"
 
 #include "base/assert.h"
@@ -118,7 +118,7 @@ static uint8_t *copy_field(uint8_t *at, const struct srv_grpc_field *field,
     if (field->type != SRV_GRPC_BYTES) {
         return put_element(at, field->value, type);
     }
-    if (list_type(type->list) == SRV_GRPC_FIXED32) {
+    if (list_type(type->list) != SRV_GRPC_VARINT) {
         if (field->bytes.length > 0) {
             memcpy(at, field->bytes.data, field->bytes.length);
         }
@@ -200,7 +200,7 @@ enum base_status srv_grpc__contents_decode(struct srv_grpc_bytes contents,
     const size_t bytes =
         is_bytes ? survey.bytes + elements * sizeof(uint32_t) : elements * type->element_bytes;
     bool in_place = survey.pieces == 1 && survey.first.type == SRV_GRPC_BYTES &&
-                    list_type(type->list) == SRV_GRPC_FIXED32;
+                    list_type(type->list) != SRV_GRPC_VARINT && !is_bytes;
     if (in_place) {
         tensor->data = survey.first.bytes.data;
         tensor->bytes = bytes;

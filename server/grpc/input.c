@@ -20,6 +20,7 @@ static const struct srv_grpc__type types[] = {
     {"INT8", 1, 2},
     {"FP16", 2, SRV_GRPC__NO_LIST},
     {"BF16", 2, SRV_GRPC__NO_LIST},
+    {"FP64", 8, 7},
     {"BYTES", 0, SRV_GRPC__BYTES_LIST}, // each element has a length of its own
 };
 

@@ -99,6 +99,7 @@ static Inference__DataType config_type(const char *datatype)
         {"INT32", INFERENCE__DATA_TYPE__TYPE_INT32}, {"BOOL", INFERENCE__DATA_TYPE__TYPE_BOOL},
         {"UINT8", INFERENCE__DATA_TYPE__TYPE_UINT8}, {"INT8", INFERENCE__DATA_TYPE__TYPE_INT8},
         {"FP16", INFERENCE__DATA_TYPE__TYPE_FP16},   {"BF16", INFERENCE__DATA_TYPE__TYPE_BF16},
+        {"FP64", INFERENCE__DATA_TYPE__TYPE_FP64},
     };
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
         if (strcmp(types[i].name, datatype) == 0) {

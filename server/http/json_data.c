@@ -67,6 +67,16 @@ static const char *read_float(struct reader *reader)
     return wrong;
 }
 
+/* The nearest float, as a double. */
+static const char *read_double(struct reader *reader)
+{
+    float value = 0;
+    const char *wrong = srv_http_read_f32(&reader->at, reader->end, &value);
+    const double wide = (double)value;
+    memcpy(place_of(reader), &wide, sizeof wide);
+    return wrong;
+}
+
 /* A half of either kind; beyond the largest only what is written as an infinity would be one. */
 static const char *read_half(struct reader *reader)
 {
@@ -134,6 +144,7 @@ static enum base_status take_element(struct reader *reader)
                          reader->tensor->name, reader->n_max);
     }
     const char *wrong = is_half(reader->datatype)                 ? read_half(reader)
+                        : reader->datatype->form == CELL_FORM_F64 ? read_double(reader)
                         : reader->datatype->form != CELL_FORM_OWN ? read_byte(reader)
                         : reader->datatype->dtype == CELL_F32     ? read_float(reader)
                                                                   : read_integer(reader);
@@ -281,6 +292,11 @@ static size_t print_element(char *out, const struct srv_datatype *datatype, cons
         memcpy(&half, element, sizeof half);
         return srv_http_print_f32(out, datatype->form == CELL_FORM_F16 ? cell_f16_widen(half)
                                                                        : cell_bf16_widen(half));
+    }
+    if (datatype->form == CELL_FORM_F64) {
+        double value;
+        memcpy(&value, element, sizeof value);
+        return srv_http_print_f64(out, value);
     }
     if (datatype->form != CELL_FORM_OWN) {
         const int64_t value = datatype->form == CELL_FORM_BOOL ? *element != 0

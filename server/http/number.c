@@ -13,6 +13,7 @@
 #include <float.h>
 #include <math.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -334,4 +335,19 @@ size_t srv_http_print_f32(char out[SRV_HTTP_NUMBER_BYTES], float value)
     int top = exponent + (int)n - 1;
     return sign + (top < -5 || top > 9 ? place_scientific(out + sign, digits, n, top)
                                        : place_fixed(out + sign, digits, n, top));
+}
+
+size_t srv_http_print_f64(char out[SRV_HTTP_NUMBER_BYTES], double value)
+{
+    char text[SRV_HTTP_NUMBER_BYTES + 8];
+    if (!isfinite(value)) {
+        return srv_http_print_f32(out, (float)value);
+    }
+    int length = snprintf(text, sizeof(text), "%.17g", value);
+    if (strpbrk(text, ".e") == NULL) {
+        length += snprintf(text + length, sizeof(text) - (size_t)length, ".0");
+    }
+    base_assert(length > 0 && (size_t)length <= SRV_HTTP_NUMBER_BYTES);
+    memcpy(out, text, (size_t)length);
+    return (size_t)length;
 }

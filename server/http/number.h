@@ -22,6 +22,8 @@ const char *srv_http_read_i64(const char **at, const char *end, int64_t *out);
  * and always has a point or an exponent; 6 digits where they do, up to 9 otherwise. NaN, Infinity
  * and -Infinity are printed so. */
 size_t srv_http_print_f32(char out[SRV_HTTP_NUMBER_BYTES], float value);
+/* The same of a double, with 17 digits where it needs them. */
+size_t srv_http_print_f64(char out[SRV_HTTP_NUMBER_BYTES], double value);
 size_t srv_http_print_i64(char out[SRV_HTTP_NUMBER_BYTES], int64_t value);
 
 #endif

@@ -186,6 +186,90 @@ START_TEST(test_truths_are_answered)
 }
 END_TEST
 
+static void cast(const char *from, const char *to, int32_t dtype)
+{
+    onnx_set_int(&builder, onnx_node(&builder, "Cast", from, to), "to", dtype);
+}
+
+/* Doubles of a request that are moved until a Cast makes floats of them, and floats that are
+ * answered as doubles: the model with floats of both. */
+START_TEST(test_doubles_at_the_doors)
+{
+    struct built built;
+    const int64_t dims[] = {-1, 1, -1, HIDDEN};
+    for (int32_t by_half = 0; by_half < 2; by_half++) {
+        onnx_init(&builder, 17);
+        onnx_add_weights(&builder, "GRU", WIDTH, HIDDEN, 1);
+        onnx_input(&builder, "x", DOUBLE, 3, (const int64_t[]){-1, -1, WIDTH});
+        onnx_set_ints(&builder, onnx_node(&builder, "Transpose", "x", "turned"), "perm", 3,
+                      (const int64_t[]){1, 0, 2});
+        cast("turned", "again", DOUBLE);
+        cast("again", "f", by_half == 1 ? HALF : FLOAT);
+        onnx_set_int(&builder, onnx_node(&builder, "GRU", "f w r b", "y"), "hidden_size", HIDDEN);
+        cast("y", "wide", DOUBLE);
+        onnx_node(&builder, "Identity", "wide", "out");
+        onnx_output(&builder, "out", DOUBLE, 4, dims);
+        if (by_half == 1) {
+            builder.graph.output[0]->type = NULL; // what the graph says holds
+        }
+        load_built(&builder, &built);
+        ck_assert_int_eq(built.model->inputs[0].form, CELL_FORM_F64);
+        ck_assert_int_eq(built.model->inputs[0].dtype, CELL_F32);
+        ck_assert_int_eq(built.model->outputs[0].form, CELL_FORM_F64);
+        free_built(&builder, &built);
+    }
+}
+END_TEST
+
+/* What computes with doubles would not be what floats give, nor are floats what came. */
+START_TEST(test_doubles_that_are_refused)
+{
+    static const char *const computing[] = {"Neg", "Exp", "Relu"};
+    for (size_t i = 0; i < 3; i++) {
+        begin(HALF, DOUBLE);
+        (void)onnx_node(&builder, computing[i], "x", "n");
+        cast("n", "f", FLOAT);
+        end("f", FLOAT);
+        expect_refused(&builder, BASE_UNIMPLEMENTED, "x is of type double, which nothing computes");
+    }
+    begin(HALF, FLOAT);
+    cast("x", "wide", DOUBLE);
+    (void)onnx_node(&builder, "Exp", "wide", "n");
+    cast("n", "f", FLOAT);
+    end("f", FLOAT);
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "wide is of type double, which nothing computes");
+    const int32_t others[] = {INT64, BOOL};
+    for (size_t i = 0; i < 2; i++) {
+        begin(HALF, DOUBLE);
+        cast("x", "n", others[i]);
+        cast("n", "f", FLOAT);
+        end("f", FLOAT);
+        expect_refused(&builder, BASE_UNIMPLEMENTED,
+                       i == 0 ? "of doubles to int64" : "of doubles to bool");
+    }
+    begin(HALF, INT64);
+    cast("x", "wide", DOUBLE);
+    cast("wide", "f", FLOAT);
+    end("f", FLOAT);
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "the result is of type double, of int64");
+    for (int32_t is_stated = 0; is_stated < 2; is_stated++) { // there and back
+        begin(HALF, DOUBLE);
+        onnx_node(&builder, "Identity", "x", "same");
+        cast("x", "f", FLOAT);
+        end("f", FLOAT);
+        onnx_output(&builder, "same", DOUBLE, 3, (const int64_t[]){-1, -1, WIDTH});
+        if (is_stated == 0) {
+            builder.graph.output[1]->type = NULL;
+        }
+        expect_refused(&builder, BASE_UNIMPLEMENTED,
+                       "output \"same\" is of doubles of the request");
+    }
+    begin(HALF, FLOAT);
+    end("x", DOUBLE);
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "out is of type double");
+}
+END_TEST
+
 START_TEST(test_what_is_refused)
 {
     begin(HALF, HALF);
@@ -223,6 +307,8 @@ int main(void)
     tcase_add_test(tests, test_halves_are_floats_of_their_values);
     tcase_add_test(tests, test_casts_round_nothing);
     tcase_add_test(tests, test_truths_are_answered);
+    tcase_add_test(tests, test_doubles_at_the_doors);
+    tcase_add_test(tests, test_doubles_that_are_refused);
     tcase_add_test(tests, test_what_is_refused);
     suite_add_tcase(suite, tests);
     return util_run(suite);

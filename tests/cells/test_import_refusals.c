@@ -627,7 +627,10 @@ START_TEST(test_inputs_of_other_types_are_refused)
 {
     begin(0);
     builder.graph.input[0]->type->tensor_type->elem_type = ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE;
-    expect(BASE_UNIMPLEMENTED, "x", "double");
+    expect(BASE_UNIMPLEMENTED, "time_major", "double");
+    begin(0);
+    builder.graph.input[0]->type->tensor_type->elem_type = ONNX__TENSOR_PROTO__DATA_TYPE__STRING;
+    expect(BASE_UNIMPLEMENTED, "x", "string");
     begin(0);
     builder.graph.input[0]->type->tensor_type->shape = NULL;
     expect(BASE_UNIMPLEMENTED, "input \"x\"", "rank is not stated");

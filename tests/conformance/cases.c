@@ -100,8 +100,9 @@ static const struct {
     const char *dtype, *datatype;
     size_t bytes;
 } types[] = {
-    {"float32", "FP32", 4}, {"int64", "INT64", 8}, {"int32", "INT32", 4},  {"bool", "BOOL", 1},
-    {"uint8", "UINT8", 1},  {"int8", "INT8", 1},   {"float16", "FP16", 2}, {"bfloat16", "BF16", 2},
+    {"float32", "FP32", 4}, {"int64", "INT64", 8},   {"int32", "INT32", 4},
+    {"bool", "BOOL", 1},    {"uint8", "UINT8", 1},   {"int8", "INT8", 1},
+    {"float16", "FP16", 2}, {"bfloat16", "BF16", 2}, {"float64", "FP64", 8},
 };
 enum { TYPES = sizeof(types) / sizeof(types[0]) };
 
@@ -166,10 +167,11 @@ static struct case_tensor read_json(struct conformance_cases *cases,
         int64_t wide = (int64_t)number;
         size_t size = element_bytes(tensor.datatype);
         uint16_t half = tensor.datatype[0] == 'F' ? cell_f16_round(real) : cell_bf16_round(real);
-        const void *value = size == sizeof(half)        ? (const void *)&half
-                            : tensor.datatype[0] == 'F' ? (const void *)&real
-                            : size == 4                 ? (const void *)&narrow
-                                                        : (const void *)&wide;
+        const void *value = size == sizeof(half)                   ? (const void *)&half
+                            : strcmp(tensor.datatype, "FP64") == 0 ? (const void *)&number
+                            : tensor.datatype[0] == 'F'            ? (const void *)&real
+                            : size == 4                            ? (const void *)&narrow
+                                                                   : (const void *)&wide;
         memcpy(to + i * size, value, size); // little-endian, of bytes too
     }
     tensor.data = to;

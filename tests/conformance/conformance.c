@@ -122,10 +122,20 @@ static bool is_half(const struct case_tensor *tensor)
     return strcmp(tensor->datatype, "FP16") == 0 || strcmp(tensor->datatype, "BF16") == 0;
 }
 
+static bool is_double(const struct case_tensor *tensor)
+{
+    return strcmp(tensor->datatype, "FP64") == 0;
+}
+
 static double element_at(const struct case_tensor *tensor, const void *data, size_t i)
 {
     float real = 0.0f;
+    double wide = 0.0;
     uint16_t half = 0;
+    if (is_double(tensor)) {
+        memcpy(&wide, (const char *)data + i * sizeof(wide), sizeof(wide));
+        return wide;
+    }
     if (is_half(tensor)) {
         memcpy(&half, (const char *)data + i * sizeof(half), sizeof(half));
         real = tensor->datatype[0] == 'F' ? cell_f16_widen(half) : cell_bf16_widen(half);
@@ -153,7 +163,8 @@ static bool is_equal(const struct conformance_case *of, const struct case_tensor
         printf("FAILED: %s: %s: another type or shape\n", of->name, wanted->name);
         return false;
     }
-    if (strcmp(wanted->datatype, "FP32") != 0 && !is_half(wanted)) { // integers are right or wrong
+    if (strcmp(wanted->datatype, "FP32") != 0 && !is_half(wanted) &&
+        !is_double(wanted)) { // integers are right or wrong
         fits = memcmp(wanted->data, raw->data, wanted->bytes) == 0;
         if (!fits) {
             printf("FAILED: %s: %s: another integer\n", of->name, wanted->name);

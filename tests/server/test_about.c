@@ -36,7 +36,8 @@ START_TEST(test_about_datatype_names)
     ck_assert_uint_eq(srv_about_datatype_named("BOOL")->form, CELL_FORM_BOOL);
     ck_assert_uint_eq(srv_about_datatype_named("FP16")->form, CELL_FORM_F16);
     ck_assert_uint_eq(srv_about_datatype_named("BF16")->bytes, 2);
-    ck_assert_ptr_null(srv_about_datatype_named("FP64"));
+    ck_assert_uint_eq(srv_about_datatype_named("FP64")->bytes, 8);
+    ck_assert_ptr_null(srv_about_datatype_named("UINT64"));
 }
 END_TEST
 

@@ -151,6 +151,39 @@ START_TEST(test_codec_halves)
 }
 END_TEST
 
+/* Doubles have a list of their own, packed, which stays where it lies, and come raw. */
+START_TEST(test_codec_doubles)
+{
+    static char type[] = "FP64";
+    static double doubles[3] = {1, -0.1, 1e300};
+    static float floats[3] = {1, 2, 3};
+    struct draft draft;
+    struct decoded decoded;
+    for (uint32_t i = 0; i < 2; i++) {
+        draft_init(&draft);
+        draft.inputs[0].datatype = type;
+        if (i == 0) {
+            draft.raw[0] = (ProtobufCBinaryData){sizeof doubles, (uint8_t *)doubles};
+        } else {
+            draft.message.n_raw_input_contents = 0;
+            draft.inputs[0].contents = &draft.contents[0];
+            draft.contents[0].fp64_contents = doubles;
+            draft.contents[0].n_fp64_contents = 3;
+        }
+        draft_decode(&draft, &decoded);
+        ck_assert_msg(decoded.status == BASE_OK, "%s", decoded.error.message);
+        ck_assert_str_eq(decoded.request.inputs[0].datatype, "FP64");
+        ck_assert_uint_eq(decoded.request.inputs[0].bytes, sizeof doubles);
+        ck_assert_mem_eq(decoded.request.inputs[0].data, doubles, sizeof doubles);
+        decoded_release(&decoded);
+    }
+    draft.contents[0].n_fp64_contents = 0;
+    draft.contents[0].fp32_contents = floats;
+    draft.contents[0].n_fp32_contents = 3;
+    draft_refused(&draft, "contents of FP64 come in fp64_contents, not in fp32_contents");
+}
+END_TEST
+
 /* Typed, each text gets its length before it; raw, it stands as it came, whatever is in it. */
 START_TEST(test_codec_texts)
 {
@@ -366,10 +399,11 @@ START_TEST(test_codec_names_are_checked)
     draft_refused(&draft, "requested output 0 has no name");
 
     draft_init(&draft);
-    static char twice[] = "FP64";
+    static char twice[] = "UINT64";
     draft.inputs[0].datatype = twice;
-    draft_refused(&draft, "input 'tokens': data type FP64 is not one of FP32, INT64, INT32, BOOL, "
-                          "UINT8, INT8, FP16, BF16, BYTES");
+    draft_refused(&draft,
+                  "input 'tokens': data type UINT64 is not one of FP32, INT64, INT32, BOOL, "
+                  "UINT8, INT8, FP16, BF16, FP64, BYTES");
 
     draft_init(&draft);
     static char bad[] = "\xff\xfe";
@@ -561,6 +595,7 @@ int main(void)
     tcase_add_test(tcase, test_codec_typed_contents_of_each_type);
     tcase_add_test(tcase, test_codec_elements_of_a_byte);
     tcase_add_test(tcase, test_codec_halves);
+    tcase_add_test(tcase, test_codec_doubles);
     tcase_add_test(tcase, test_codec_texts);
     tcase_add_test(tcase, test_codec_unpacked_numbers_are_read);
     tcase_add_test(tcase, test_codec_malformed_contents_are_refused);

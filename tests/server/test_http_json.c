@@ -189,6 +189,24 @@ START_TEST(test_json_halves)
 }
 END_TEST
 
+/* The nearest floats, as doubles, and digits that give the same doubles. */
+START_TEST(test_json_doubles)
+{
+    static const double doubles[] = {1, -2, (double)0.1f, 16777216, INFINITY, (double)1e-30f};
+    struct base_buf text;
+    base_buf_init(&text, 1u << 12);
+    assert_decodes(with_input("\"datatype\":\"FP64\",\"shape\":[6],\"data\":"
+                              "[1,-2.0,0.1,16777217,Infinity,1e-30]"));
+    ck_assert_uint_eq(request.inputs[0].bytes, sizeof doubles);
+    ck_assert_mem_eq(request.inputs[0].data, doubles, sizeof doubles);
+    srv_http_data_write(&text, srv_about_datatype_named("FP64"), request.inputs[0].data,
+                        sizeof doubles);
+    ck_assert_str_eq(text.data, "[1.0,-2.0,0.10000000149011612,16777216.0,Infinity,"
+                                "1.0000000031710769e-30]");
+    base_buf_release(&text);
+}
+END_TEST
+
 START_TEST(test_json_float_specials)
 {
     assert_decodes(with_input("\"datatype\":\"FP32\",\"shape\":[3],\"data\":"
@@ -233,6 +251,8 @@ static const struct {
     {"\"datatype\":\"FP16\",\"shape\":[2],\"data\":[1,65520]", "element 1 is too large for FP16"},
     {"\"datatype\":\"BF16\",\"shape\":[1],\"data\":[-3.4e38]", "is too large for BF16"},
     {"\"datatype\":\"FP16\",\"shape\":[1],\"data\":[true]", "is not a number"},
+    {"\"datatype\":\"FP64\",\"shape\":[2],\"data\":[1,1e39]", "element 1 is too large"},
+    {"\"datatype\":\"FP64\",\"shape\":[1],\"data\":[true]", "is not a number"},
     {"\"datatype\":\"BOOL\",\"shape\":[1],\"data\":[2]", "is neither true nor false"},
     {"\"datatype\":\"BOOL\",\"shape\":[1],\"data\":[tru]", "is not an integer"},
     {"\"datatype\":\"BOOL\",\"shape\":[1],\"data\":[truee]", "not preceded by a comma"},
@@ -246,7 +266,7 @@ static const struct {
     {F32("[[1,2,3],[4]]"), "dimension 1"},
     {F32("[[1,2]]"), "fewer elements"},
     {F32("[[1,2.5]        ]"), "1 elements in dimension 0, its shape 2"},
-    {"\"datatype\":\"FP64\",\"shape\":[1],\"data\":[1]", "datatype FP64 is not supported"},
+    {"\"datatype\":\"UINT64\",\"shape\":[1],\"data\":[1]", "datatype UINT64 is not supported"},
     {"\"datatype\":\"BYTES\",\"shape\":[1],\"data\":[\"a]b\",\"c\"]",
      "data has 2 elements, its shape another number"},
     {"\"datatype\":\"BYTES\",\"shape\":[4294967296,4294967296],\"data\":[]", "its shape another"},
@@ -694,6 +714,7 @@ int main(void)
     tcase_add_test(tc, test_json_integers_are_exact);
     tcase_add_test(tc, test_json_elements_of_a_byte);
     tcase_add_test(tc, test_json_halves);
+    tcase_add_test(tc, test_json_doubles);
     tcase_add_test(tc, test_json_float_specials);
     tcase_add_loop_test(tc, test_json_refuses_input, 0,
                         (int)(sizeof bad_inputs / sizeof bad_inputs[0]));

@@ -337,6 +337,54 @@ START_TEST(test_elements_of_a_byte)
 }
 END_TEST
 
+/* Doubles become the nearest floats, where there are such, and floats doubles, which are longer. */
+START_TEST(test_elements_of_eight_bytes)
+{
+    double doubles[ROWS * STEPS * INPUTS];
+    ask_chain(ASK_PLAIN);
+    chain->inputs[0].form = chain->outputs[0].form = CELL_FORM_F64;
+    struct srv_tensor *x = ask_input(&ask, "x");
+    for (size_t i = 0; i < ROWS * STEPS * INPUTS; i++) {
+        doubles[i] = 0.1 * (double)i;
+    }
+    x->datatype = "FP64";
+    x->data = (const uint8_t *)doubles;
+    x->bytes = sizeof(doubles);
+    expect_ok();
+    const struct sched_tensor *rows = &sequences.inputs[0];
+    ck_assert_int_eq(rows->step_bytes, INPUTS * 4);
+    for (size_t i = 0; i < ROWS * STEPS * INPUTS; i++) {
+        const float wanted = (float)doubles[i];
+        ck_assert_mem_eq(rows->data + 4 * i, &wanted, sizeof(wanted));
+    }
+    struct srv_tensor *answer = &ask.request.outputs[0];
+    const size_t n = answer->bytes / sizeof(float);
+    for (size_t i = 0; i < n; i++) {
+        const float value = 0.1f * (float)i;
+        memcpy(sequences.outputs[0].data + 4 * i, &value, sizeof(value));
+    }
+    srv_tensors_narrow(&ask.request, chain);
+    ck_assert_str_eq(answer->datatype, "FP64");
+    ck_assert_uint_eq(answer->bytes, 8 * n);
+    for (size_t i = 0; i < n; i++) {
+        const double wanted = (double)(0.1f * (float)i);
+        ck_assert_mem_eq(answer->data + 8 * i, &wanted, sizeof(wanted));
+    }
+    doubles[7] = -1e39;
+    ask.request.n_outputs = 0;
+    expect("input 'x': the number at position 7 is beyond the largest float");
+    ask_chain(ASK_PLAIN);
+    doubles[7] = (double)-INFINITY;
+    x = ask_input(&ask, "x");
+    x->datatype = "FP64";
+    x->data = (const uint8_t *)doubles;
+    x->bytes = sizeof(doubles);
+    expect_ok();
+    ask_release(&ask);
+    chain->inputs[0].form = chain->outputs[0].form = CELL_FORM_OWN;
+}
+END_TEST
+
 /* Halves come at any address, and go out in the place of floats, which they are half of. */
 START_TEST(test_elements_of_two_bytes)
 {
@@ -923,6 +971,7 @@ static TCase *good_case(void)
     tcase_add_test(tcase, test_a_model_with_neither_axis_known_runs_one_row_of_one_step);
     tcase_add_test(tcase, test_elements_of_a_byte);
     tcase_add_test(tcase, test_elements_of_two_bytes);
+    tcase_add_test(tcase, test_elements_of_eight_bytes);
     tcase_add_test(tcase, test_unaligned_data_is_copied_once);
     tcase_add_test(tcase, test_four_byte_data_needs_only_four_byte_addresses);
     return tcase;

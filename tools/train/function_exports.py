@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes into tests/data/onnx recurrent models with functions that sensors, speech and forecasts bring along: sines of time and of
-angles, powers of magnitudes and with learned exponents, phases, signs, what stands for numbers that are missing. Weights and cases in
+angles, powers of magnitudes and with learned exponents, phases, signs, what stands for numbers that are missing, doubles. Weights and cases in
 the manner of exports.py, one run under each PyTorch whose exporter is to be tried.
 """
 
@@ -169,8 +169,18 @@ class SpectrumCentered(Spectrum):
     center = True
 
 
+class Doubles(Plain):
+    """doubles with features before steps, floats of some of them, and doubles in the answer"""
+
+    def forward(self, x):
+        return super().forward(x.transpose(1, 2)[..., :INPUT].float()).double()
+
+    inputs = {"x": {0: "batch", 2: "time"}}
+
+
 MODULES = {
     "function_angles": Angles,
+    "function_doubles": Doubles,
     "function_energy": Energy,
     "function_hyperbolic": Hyperbolic,
     "function_magnitude": Magnitude,
@@ -192,6 +202,8 @@ def make_module(name):
 def make_inputs(module, batch, time, generator):
     if "samples" in module.inputs:
         return [torch.randint(-8, 9, (batch, FRAME + HOP * time + time), generator=generator) / 8]
+    if isinstance(module, Doubles):
+        return [torch.randint(-8, 9, (batch, INPUT + 1, time), generator=generator).double() / 7]
     return [torch.randint(-8, 9, (batch, time, INPUT), generator=generator) / 8]
 
 
