@@ -10,7 +10,7 @@
  *     Where(Less(x, 0), Add(x, n), x)
  *
  * which is x for each id that a request may hold: one below 0 is refused as any outside of the
- * table, and a model where no table says so is.
+ * table, and a model where no table says so is. So it is of the number of a step (op_index.c).
  *
  * Those that are cut to a range, as the predictors of icefall's transducers have it, where -1
  * stands for no label: in floats, which are exact as far as tables go. */
@@ -97,7 +97,13 @@ static enum base_status lower_from_end(struct cell__import *im, struct cell__nod
 {
     const uint32_t row = cell__input(im, node, 0)->row;
     uint32_t first = CELL__NONE;
+    uint32_t step = CELL__NONE;
     uint32_t n = 0;
+    BASE_TRY(cell__row_from_end(im, row, &step));
+    if (step != CELL__NONE) {
+        cell__set_row(im, node, 0, step);
+        return BASE_OK;
+    }
     const uint32_t given = cell__row_element_ids(im, row, &first);
     if (given == CELL__NONE && !cell__row_is_chosen(im, row, &n)) {
         return cell__refuse(im, "integers that may count from an end, and that are no input");

@@ -98,6 +98,23 @@ static bool read_index(const struct cell__import *im, uint32_t row, struct cell_
     return out->kind == CELL__ROW_INDEX;
 }
 
+/* An index that an input tells, of this many rows' steps. */
+static bool is_step(const struct cell__row *row)
+{
+    return row->index != CELL__NONE && row->stride == 0 && row->part == 0;
+}
+
+enum base_status cell__row_from_end(struct cell__import *im, uint32_t row, uint32_t *out)
+{
+    struct cell__row index;
+    *out = CELL__NONE;
+    if (im->rows[row].kind == CELL__ROW_INPUT || !read_index(im, row, &index) || !is_step(&index)) {
+        return BASE_OK;
+    }
+    index.is_from_end = true;
+    return cell__row_index(im, &index, out);
+}
+
 /* The constant number of one element; false: it is none, or too large. */
 static bool read_number(const struct cell__value *value, int64_t *out)
 {
@@ -192,7 +209,7 @@ static enum base_status add_rows(struct cell__import *im, const struct cell__val
     }
     const uint32_t base = rows[0].index == CELL__NONE ? 0 : 1;
     struct cell__row sum = rows[1 - base];
-    if (rows[base].index != CELL__NONE || sum.index == CELL__NONE ||
+    if (rows[base].index != CELL__NONE || sum.index == CELL__NONE || sum.is_from_end ||
         (rows[base].stride == 0 && rows[base].part == 0) || sum.stride != 0 || sum.part != 0) {
         return refuse(im);
     }
@@ -216,8 +233,7 @@ static enum base_status add(struct cell__import *im, const struct cell__value *c
         return cell__row_last_step(im, &time, out);
     }
     if (!read_number(pair[1 - at], &number) || (sign < 0 && at == 1) ||
-        !read_index(im, pair[at]->row, &row) || row.index == CELL__NONE || row.stride != 0 ||
-        row.part != 0) {
+        !read_index(im, pair[at]->row, &row) || !is_step(&row) || row.is_from_end) {
         return refuse(im);
     }
     const int64_t sum = (row.is_cut ? (int64_t)row.least : row.offset) + sign * number;
@@ -301,8 +317,7 @@ static enum base_status clip(struct cell__import *im, const struct cell__value *
                              uint32_t *out)
 {
     struct cell__row row;
-    if (!read_index(im, index->row, &row) || row.index == CELL__NONE || row.stride != 0 ||
-        row.part != 0) {
+    if (!read_index(im, index->row, &row) || !is_step(&row) || row.is_from_end) {
         return refuse(im);
     }
     BASE_TRY(low != NULL ? cut_below(im, low, &row) : BASE_OK);
@@ -470,12 +485,6 @@ static enum base_status take_counted(struct cell__import *im, const struct cell_
     return cell__row_op(im, &pick, im->rows[data->row].value, out);
 }
 
-/* An index that an input tells, of this many rows' steps. */
-static bool is_step(const struct cell__row *row)
-{
-    return row->index != CELL__NONE && row->stride == 0 && row->part == 0;
-}
-
 /* ---- GatherElements: an index as wide as the row -------------------------------------------- */
 
 static enum base_status elements_axis(struct cell__import *im, const struct cell__node *node,
@@ -510,25 +519,32 @@ enum base_status cell__infer_gather_elements(struct cell__import *im, struct cel
     return BASE_OK;
 }
 
-enum base_status cell__lower_gather_elements(struct cell__import *im, struct cell__node *node)
+/* What input 0 has along the axis at the one place that input 1 says. */
+static enum base_status lower_at_axis(struct cell__import *im, struct cell__node *node,
+                                      const struct cell__axis *axis)
 {
     const struct cell__value *data = cell__input(im, node, 0);
     const uint32_t row = the_one(im, cell__input(im, node, 1)->row);
     struct cell__row index;
-    uint32_t axis = 0;
     uint32_t out = CELL__NONE;
-    BASE_TRY(elements_axis(im, node, data->shape.rank, &axis));
     if (row != CELL__NONE && is_count(im, row)) {
-        BASE_TRY(take_counted(im, data, &data->shape.axes[axis], row, &out));
+        BASE_TRY(take_counted(im, data, axis, row, &out));
         cell__set_row(im, node, 0, out);
         return BASE_OK;
     }
     if (row == CELL__NONE || !read_index(im, row, &index) || !is_step(&index)) {
         return refuse(im);
     }
-    BASE_TRY(take_step(im, data, &data->shape.axes[axis], &index, &out));
+    BASE_TRY(take_step(im, data, axis, &index, &out));
     cell__set_row(im, node, 0, out);
     return BASE_OK;
+}
+
+enum base_status cell__lower_gather_elements(struct cell__import *im, struct cell__node *node)
+{
+    uint32_t axis = 0;
+    BASE_TRY(elements_axis(im, node, cell__input(im, node, 0)->shape.rank, &axis));
+    return lower_at_axis(im, node, &cell__input(im, node, 0)->shape.axes[axis]);
 }
 
 /* ---- GatherND: pairs of a row of the batch and its step -------------------------------------- */
@@ -550,6 +566,29 @@ static enum base_status fold_gather_nd(struct cell__import *im, struct cell__nod
     return BASE_OK;
 }
 
+/* With batch_dims=1: of each row of the batch a step, data [batch, steps, ..] by [batch, 1, .., 1].
+ */
+static enum base_status infer_step_of_each(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__value *data = cell__input(im, node, 0);
+    const struct cell__value *index = cell__input(im, node, 1);
+    const uint32_t beside = index->shape.rank - 1; // the last axis counts the axes of a place: one
+    bool is_one = data->dtype == CELL__F32 && index->dtype == CELL__I64 && data->shape.rank >= 2 &&
+                  index->shape.rank >= 2;
+    for (uint32_t k = 1; is_one && k <= beside; k++) {
+        is_one = cell__axis_size(im, &index->shape.axes[k]) == 1;
+    }
+    if (!is_one || beside + data->shape.rank - 2 > CELL_RANK_MAX) {
+        return cell__refuse(im, "by anything but a step of each row of the batch");
+    }
+    struct cell__shape out = {.rank = beside + data->shape.rank - 2};
+    memcpy(out.axes, index->shape.axes, beside * sizeof(out.axes[0]));
+    memcpy(&out.axes[beside], &data->shape.axes[2], (data->shape.rank - 2) * sizeof(out.axes[0]));
+    BASE_TRY(cell__axis_unite(im, &index->shape.axes[0], &data->shape.axes[0], "indices"));
+    cell__set_rows(im, node, 0, data->dtype, &out);
+    return BASE_OK;
+}
+
 enum base_status cell__infer_gather_nd(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *data = cell__input(im, node, 0);
@@ -561,6 +600,9 @@ enum base_status cell__infer_gather_nd(struct cell__import *im, struct cell__nod
     }
     if (data->kind == CELL__CONST && index->kind == CELL__CONST && batch_dims == 0) {
         return fold_gather_nd(im, node);
+    }
+    if (batch_dims == 1 && data->kind == CELL__ROWS && index->kind == CELL__ROWS) {
+        return infer_step_of_each(im, node);
     }
     if (data->kind != CELL__ROWS || index->kind != CELL__ROWS || data->dtype != CELL__F32 ||
         index->dtype != CELL__I64 || batch_dims != 0 || data->shape.rank < 2 ||
@@ -583,6 +625,11 @@ enum base_status cell__lower_gather_nd(struct cell__import *im, struct cell__nod
     const struct cell__row *pair = &im->rows[cell__input(im, node, 1)->row];
     struct cell__row rows[2];
     uint32_t out = CELL__NONE;
+    int64_t batch_dims = 0;
+    BASE_TRY(cell__attr_int(im, node, "batch_dims", 0, &batch_dims));
+    if (batch_dims == 1) {
+        return lower_at_axis(im, node, &data->shape.axes[1]);
+    }
     for (uint32_t i = 0; i < 2 && pair->kind == CELL__ROW_OP && pair->op.kind == CELL_OP_CONCAT &&
                          pair->op.n_operands == 2;
          i++) {

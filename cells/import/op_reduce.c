@@ -163,7 +163,8 @@ enum base_status cell__infer_reduce(struct cell__import *im, struct cell__node *
         return fold(im, node);
     }
     const bool counts = is_count(node) && (in->dtype == CELL__I64 || in->dtype == CELL__I32);
-    if (in->kind != CELL__ROWS || (in->dtype != CELL__F32 && !counts)) {
+    const bool is_float = in->dtype == CELL__F32 || in->dtype == CELL__F64_MADE; // check_double()
+    if (in->kind != CELL__ROWS || (!is_float && !counts)) {
         return cell__refuse(im, "of a constant, or of type %s", cell__dtype_name(in->dtype));
     }
     if (is_pool && in->shape.rank < 3) {
@@ -545,7 +546,7 @@ enum base_status cell__lower_reduce(struct cell__import *im, struct cell__node *
     uint32_t mask = 0;
     uint32_t row = CELL__NONE;
     BASE_TRY(read_axes(im, node, &mask));
-    if (in->dtype != CELL__F32) {
+    if (in->dtype != CELL__F32 && !cell__is_double(in->dtype)) {
         row = in->row;
         BASE_TRY(count_axes(im, &in->shape, mask, &row));
         cell__set_row(im, node, 0, row);

@@ -135,7 +135,8 @@ static const struct cell__operator operators[] = {
      "the step whose number an input says, plus or minus a number; of a value for each step and "
      "distance those of each pair of steps, as Zipformer has it"},
     {"GatherND", 2, 2, 1, " batch_dims ", cell__infer_gather_nd, cell__lower_gather_nd,
-     "the same: pairs of a row of the batch and its step; of a constant list, such as a shape"},
+     "the same: pairs of a row of the batch and its step, or with batch_dims=1 a step of each row; "
+     "of a constant list, such as a shape"},
     {"Gelu", 1, 1, 1, " approximate ", cell__infer_function, cell__lower_function,
      "float32, its Erf within 3e-7; of com.microsoft too"},
     {"Gemm", 2, 3, 1, " alpha beta transA transB ", cell__infer_gemm, cell__lower_gemm,

@@ -129,6 +129,9 @@ enum base_status cell__row_memory(struct cell__import *im, uint32_t row, uint32_
 bool cell__is_last_step(const struct cell__value *value, struct cell__axis *time);
 enum base_status cell__row_last_step(struct cell__import *im, const struct cell__axis *time,
                                      uint32_t *out);
+/* The number of a step that an input says, plus or minus a number, which would count from the end
+ * where it is below 0: as no request may have it. NONE: the row is no such number. */
+enum base_status cell__row_from_end(struct cell__import *im, uint32_t row, uint32_t *out);
 /* The number of a step, counted from `first` on. */
 enum base_status cell__row_count_from(struct cell__import *im, int64_t first, uint32_t *row);
 cell__op_fn cell__infer_gather_elements, cell__lower_gather_elements;

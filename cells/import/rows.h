@@ -71,13 +71,14 @@ struct cell__row {
     uint32_t least;             /* INDEX, and so is the next */
     struct cell__limits limits; /* of what it says */
     uint32_t by;                /* WINDOW, see struct cell__steps, and so is the next */
-    bool is_clipped, is_ended, is_from_end;
-    bool is_bounded; /* OP: ids cut to a table's, though one beyond is refused (op_ids.c) */
-    bool is_counted; /* OP: integers computed of numbers of steps, exact as floats */
-    bool is_numbers; /* made of numbers of steps and of constants alone (relative.h) */
-    uint32_t pairs;  /* OP: a GATHER by pairs of that many steps, no function of how far apart they
-                        are: row i * pairs + j is that of steps i and j, of a sequence and its
-                        mirror;  0: it is none. Only scores take it. */
+    bool is_clipped, is_ended;
+    bool is_from_end; /* WINDOW; INDEX: one below 0 would count from the end, if a request had it */
+    bool is_bounded;  /* OP: ids cut to a table's, though one beyond is refused (op_ids.c) */
+    bool is_counted;  /* OP: integers computed of numbers of steps, exact as floats */
+    bool is_numbers;  /* made of numbers of steps and of constants alone (relative.h) */
+    uint32_t pairs;   /* OP: a GATHER by pairs of that many steps, no function of how far apart they
+                         are: row i * pairs + j is that of steps i and j, of a sequence and its
+                         mirror;  0: it is none. Only scores take it. */
     const struct cell__joined *joined; /* JOIN */
     struct cell_op op;
     uint32_t chain; /* OP: the Scan that computes it, NONE elsewhere */

@@ -204,13 +204,25 @@ static bool moves(const struct cell__operator *op)
     return strstr(names, name) != NULL;
 }
 
+/* Whether it is the mean or the sum of squares of floats, as jax2onnx takes the variance of a layer
+ * norm in doubles: of what is not below 0 sums of floats are as good, and a float follows. */
+static bool sums_squares(const struct cell__import *im, const struct cell__node *node)
+{
+    const bool is_sum =
+        strcmp(node->op->name, "ReduceMean") == 0 || strcmp(node->op->name, "ReduceSum") == 0;
+    const struct cell__node *cast = is_sum ? cell__made_by(im, node, 0, "Cast") : NULL;
+    const struct cell__node *square = cell__made_by(im, cast, 0, "Mul");
+    return square != NULL && square->n_inputs == 2 && square->inputs[0] == square->inputs[1];
+}
+
 /* in: of doubles. */
 static enum base_status check_double(struct cell__import *im, const struct cell__node *node,
                                      const struct cell__value *in)
 {
     char text[CELL__TEXT_BYTES];
     const bool is_infinite = strcmp(node->op->name, "IsInf") == 0 && in->as_double > 0;
-    return is_infinite || moves(node->op)
+    const bool is_square = in->as_double > 0 && sums_squares(im, node);
+    return is_infinite || is_square || moves(node->op)
                ? BASE_OK
                : cell__refuse(im,
                               "%s is of type double, which nothing computes with; cast it to "

@@ -221,6 +221,32 @@ START_TEST(test_doubles_at_the_doors)
 }
 END_TEST
 
+/* The variance of a layer norm as jax2onnx takes it: the mean of squares in doubles. Of what may be
+ * of either sign it would be another number. */
+START_TEST(test_means_of_squares_in_doubles)
+{
+    static const char *const factors[] = {"x x", "x y"};
+    static const char *const reductions[] = {"ReduceMean", "ReduceSum", "ReduceMax"};
+    for (size_t i = 0; i < 6; i++) {
+        begin(HALF, FLOAT);
+        onnx_node(&builder, "Neg", "x", "y");
+        onnx_node(&builder, "Mul", factors[i % 2], "square");
+        cast("square", "wide", DOUBLE);
+        onnx_set_ints(&builder, onnx_node(&builder, reductions[i / 2], "wide", "mean"), "axes", 1,
+                      (const int64_t[]){2});
+        cast("mean", "f", FLOAT);
+        onnx_node(&builder, "Add", "x f", "sum");
+        builder.opset.version = 12; // axes are attributes
+        end("sum", FLOAT);
+        if (i == 0 || i == 2) {
+            expect_accepted(&builder);
+        } else {
+            expect_refused(&builder, BASE_UNIMPLEMENTED, "wide is of type double");
+        }
+    }
+}
+END_TEST
+
 /* What computes with doubles would not be what floats give, nor are floats what came. */
 START_TEST(test_doubles_that_are_refused)
 {
@@ -308,6 +334,7 @@ int main(void)
     tcase_add_test(tests, test_casts_round_nothing);
     tcase_add_test(tests, test_truths_are_answered);
     tcase_add_test(tests, test_doubles_at_the_doors);
+    tcase_add_test(tests, test_means_of_squares_in_doubles);
     tcase_add_test(tests, test_doubles_that_are_refused);
     tcase_add_test(tests, test_what_is_refused);
     suite_add_tcase(suite, tests);

@@ -261,6 +261,74 @@ START_TEST(test_pairs_are_of_rows_and_their_steps)
 }
 END_TEST
 
+/* As jax2onnx writes take_along_axis(): n less one, which counts from the end where it is below 0,
+ * as [batch, 1, 1]; `at` is it. */
+static void begin_from_end(void)
+{
+    const int64_t shape[] = {-1, 1, 1};
+    begin_cuts();
+    onnx_constant(&builder, "column", onnx_ints(&builder, 1, 3, shape));
+    node("Sub", "n one", "before");
+    node("Reshape", "before column", "each");
+    node("Less", "each zero", "is_below");
+    node("Add", "each steps", "from_end");
+    node("Where", "is_below from_end each", "at");
+}
+
+static void take_of_each(const char *inputs, int64_t batch_dims)
+{
+    onnx_set_int(&builder, node("GatherND", inputs, "z"), "batch_dims", batch_dims);
+    answer("z", FLOAT);
+}
+
+START_TEST(test_a_step_of_each_row)
+{
+    struct built built;
+    begin_from_end();
+    take_of_each("y at", 1);
+    load_built(&builder, &built);
+    ck_assert(built.model->inputs[1].is_step);
+    ck_assert_int_eq(built.model->inputs[1].step_add, -1);
+    ck_assert(!built.model->inputs[1].step_is_clipped);
+    ck_assert_uint_eq(built.model->outputs[0].rank, 3);
+    ck_assert_int_eq(built.model->outputs[0].dims[1], 1);
+    ck_assert_int_eq(built.model->outputs[0].dims[2], HIDDEN);
+    free_built(&builder, &built);
+}
+END_TEST
+
+/* What is cut or moved behind its end would be another step; and places of more than one axis. */
+START_TEST(test_other_steps_of_each_are_refused)
+{
+    static const char *const moved[][2] = {
+        {"Max", "at zero"}, {"Clip", "at zero"}, {"Min", "at nine"},
+        {"Sub", "at one"},  {"Add", "at one"},
+    };
+    for (size_t i = 0; i < sizeof(moved) / sizeof(moved[0]); i++) {
+        begin_from_end();
+        node(moved[i][0], moved[i][1], "late");
+        take_of_each("y late", 1);
+        expect_refused(&builder, BASE_UNIMPLEMENTED, "(node \"late\"");
+    }
+    begin_from_end();
+    take_of_each("y at", 2);
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "by anything but pairs");
+    begin_from_end();
+    onnx_set_int(&builder, node("Concat", "at at", "doubled"), "axis", 2);
+    take_of_each("y doubled", 1);
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "by anything but a step of each row");
+    begin_from_end();
+    onnx_set_int(&builder, node("Concat", "at at", "doubled"), "axis", 1);
+    take_of_each("y doubled", 1);
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "by anything but a step of each row");
+    begin_from_end();
+    node("Squeeze", "at axis1", "flat_at");
+    node("Squeeze", "flat_at axis1", "bare");
+    take_of_each("y bare", 1);
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "by anything but a step of each row");
+}
+END_TEST
+
 START_TEST(test_more_than_one_step_is_refused)
 {
     const int64_t dims[] = {-1, 2, HIDDEN};
@@ -287,6 +355,8 @@ int main(void)
     tcase_add_test(tests, test_steps_that_are_cut);
     tcase_add_test(tests, test_other_cuts_are_refused);
     tcase_add_test(tests, test_an_index_is_nothing_else);
+    tcase_add_test(tests, test_a_step_of_each_row);
+    tcase_add_test(tests, test_other_steps_of_each_are_refused);
     tcase_add_test(tests, test_one_input_says_one_step);
     tcase_add_test(tests, test_pairs_are_of_rows_and_their_steps);
     tcase_add_test(tests, test_more_than_one_step_is_refused);

@@ -16,7 +16,7 @@ from flax import nnx
 from jax import numpy
 from jax2onnx import to_onnx
 
-from framework_exports import CLASSES, HIDDEN, INPUT, WORDS
+from framework_exports import CLASSES, HIDDEN, INPUT, LENGTHS, WORDS
 from framework_exports import draw_weight, generator_of, given, make_cases, run, write_golden
 
 OPSET = 21
@@ -156,6 +156,25 @@ def jax_gru_scaled(generator):
     return lambda x: out(norm(over_steps(cell, zeros, jax.nn.gelu(front(x)))[1]))
 
 
+def jax_gru_ended(generator):
+    """nnx.GRUCell, the last valid step of each row by numpy.take_along_axis()"""
+    keys = keys_of(generator)
+    cell, out = nnx.GRUCell(INPUT, HIDDEN, rngs=keys), nnx.Linear(HIDDEN, CLASSES, rngs=keys)
+
+    def call(x, used):
+        _, y = over_steps(cell, zeros, x)
+        return out(numpy.take_along_axis(y, (used - 1)[:, None, None], axis=1)[:, 0])
+
+    return call
+
+
+def jax_gru_normed(generator):
+    """equinox.nn.GRUCell, equinox.nn.LayerNorm behind each step"""
+    keys = jax.random.split(jax.random.key(0))
+    cell, norm = equinox.nn.GRUCell(INPUT, HIDDEN, key=keys[0]), equinox.nn.LayerNorm(HIDDEN)
+    return jax.vmap(lambda x: jax.vmap(norm)(equinox_steps(cell, numpy.zeros(HIDDEN), x)[1]))
+
+
 def jax_rnn_plain(generator):
     """tanh(x W + h U + b) as a function"""
     weights = [drawn(generator, *shape) for shape in ((INPUT, HIDDEN), (HIDDEN, HIDDEN), (HIDDEN,))]
@@ -196,6 +215,8 @@ MODELS = (
     (jax_gru_lone, (given("x", "T", INPUT),)),
     (jax_lstm_attended, STEPS),
     (jax_gru_scaled, STEPS),
+    (jax_gru_ended, (*STEPS, given("used", "B", words=LENGTHS, integers="int32"))),
+    (jax_gru_normed, STEPS),
     (jax_rnn_plain, STEPS),
     (jax_scan_norm, STEPS),
 )
