@@ -66,7 +66,8 @@ static enum base_status push(struct cell__scores *s, uint32_t row, const float *
     for (uint32_t k = 0; k < width; k++) {
         copy[own == 1 ? 0 : k] += weights[k];
     }
-    s->sums[s->n_sums++] = (struct cell__term){.row = row, .query = CELL__NONE, .weights = copy};
+    s->sums[s->n_sums++] = (struct cell__term){
+        .row = row, .query = CELL__NONE, .weights = copy, .is_large = s->is_large};
     return BASE_OK;
 }
 
@@ -99,6 +100,7 @@ static enum base_status take_factor(struct cell__scores *s, const struct cell__t
         const float factor = factors[constant->value.width == 1 ? 0 : k];
         const bool is_divisor = at->op.kind == CELL_OP_DIV;
         weights[k] = is_divisor ? sum->weights[k] / factor : sum->weights[k] * factor;
+        s->is_large = s->is_large || (!is_divisor && fabsf(factor) >= -CELL__MASKED);
     }
     return push(s, at->op.operands[other], weights, width);
 }
@@ -285,9 +287,10 @@ static float sum_of_weights(const struct cell__scores *s, const struct cell__ter
  * over the root of 400 units. */
 #define MASKED_SCALED (-500.0f)
 
-static bool is_masked(float number, float by)
+static bool is_masked(const struct cell__scores *s, float number, float by)
 {
-    return number * by <= CELL__MASKED || (number <= CELL__MASKED && number * by <= MASKED_SCALED);
+    const bool is_large = s->is_large || number <= CELL__MASKED;
+    return number * by <= CELL__MASKED || (is_large && number * by <= MASKED_SCALED);
 }
 
 /* A number for each stretch of d: the same wherever it is no mask's, which is in one piece. */
@@ -295,10 +298,10 @@ static enum base_status take_band(struct cell__scores *s, const struct cell__ban
 {
     uint32_t first = 0;
     uint32_t end = band->n + 1;
-    while (first < end && (isnan(band->value[first]) || is_masked(band->value[first], by))) {
+    while (first < end && (isnan(band->value[first]) || is_masked(s, band->value[first], by))) {
         first++;
     }
-    while (end > first && (isnan(band->value[end - 1]) || is_masked(band->value[end - 1], by))) {
+    while (end > first && (isnan(band->value[end - 1]) || is_masked(s, band->value[end - 1], by))) {
         end--;
     }
     if (end != first + 1 || isinf(band->value[first] * by)) {
@@ -393,7 +396,7 @@ static enum base_status take_masked(struct cell__scores *s, const struct cell__t
     const float by = sum_of_weights(s, sum);
     for (uint32_t i = 1; i < 3 && at->times != s->times; i++) {
         const float number = cell__row_same(s->im, select.operands[i]);
-        if (is_masked(number, by)) {
+        if (is_masked(s, number, by)) {
             const struct cell__condition where = {.row = select.operands[0], .is_where = i == 1};
             BASE_TRY(take_conditions(s, where, select.operands[i], sum));
             return push(s, select.operands[3 - i], sum->weights, width);
@@ -512,8 +515,8 @@ static enum base_status take_op(struct cell__scores *s, const struct cell__term 
     if (at->pairs > 0) {
         return take_pairs(s, sum);
     }
-    if (fabsf(sum_of_weights(s, sum)) >= -CELL__MASKED &&
-        cell__row_is_truth(s->im, s->bands, sum->row)) {
+    const float by = -fabsf(sum_of_weights(s, sum));
+    if (is_masked(s, 1.0f, by) && cell__row_is_truth(s->im, s->bands, sum->row)) {
         return take_truth(s, sum);
     }
     switch ((unsigned)at->op.kind) {
@@ -693,6 +696,7 @@ enum base_status cell__scores_take(struct cell__import *im, uint32_t row, uint32
     BASE_TRY(push(s, row, &one, 1));
     while (s->n_sums > 0) {
         const struct cell__term sum = s->sums[--s->n_sums];
+        s->is_large = sum.is_large;
         BASE_TRY(take(s, &sum));
     }
     BASE_TRY(check_lengths(s, row, over));

@@ -12,6 +12,7 @@
 struct cell__term {
     uint32_t row, query; /* query: NONE, none */
     float *weights;      /* [width of row] */
+    bool is_large;       /* of sums: a number as large as a mask's is among what it is times */
 };
 
 /* Scores of the steps of a sequence, taken apart. */
@@ -33,6 +34,7 @@ struct cell__scores {
     struct cell__chunks chunks;     /* and those of other chunks */
     bool is_tanh;                   /* the only product is of tanh(row + query) */
     bool nan_is_zero;               /* the caller's: weights that are no numbers are zeros */
+    bool is_large;                  /* of the sum that is taken apart */
     uint32_t n_sums;
     struct cell__term sums[CELL__SUMS_MAX]; /* still to be taken apart */
 };

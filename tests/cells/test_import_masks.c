@@ -474,6 +474,50 @@ START_TEST(test_what_is_no_mask)
 }
 END_TEST
 
+/* A mask as the product of two conditions as numbers, one of them of the request, that is scaled
+ * with its scores. */
+START_TEST(test_products_that_are_scaled)
+{
+    static const struct {
+        float number, root;
+        bool is_mask;
+    } cases[] = {
+        {-1e4f, 1.0f, true},   {-1e4f, 2.83f, true}, {-1e4f, 20.0f, true},
+        {-1e4f, 25.0f, false}, {-1e9f, 25.0f, true}, {-600.0f, 1.0f, false},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char one[16];
+        char by[16];
+        char root[16];
+        char inputs[64];
+        begin(false);
+        number(1.0f, one);
+        number(cases[i].number, by);
+        number(cases[i].root, root);
+        onnx_input(&builder, "there", BOOL, 2, (const int64_t[]){-1, -1});
+        onnx_node(&builder, "Unsqueeze", "there axis1", "of_keys");
+        onnx_set_int(&builder, onnx_node(&builder, "Cast", "of_keys", "key"), "to", FLOAT);
+        onnx_node(&builder, "LessOrEqual", "keys queries", "is_so_far");
+        onnx_set_int(&builder, onnx_node(&builder, "Cast", "is_so_far", "so_far"), "to", FLOAT);
+        onnx_node(&builder, "Mul", "so_far key", "both");
+        (void)snprintf(inputs, sizeof(inputs), "%s both", one);
+        onnx_node(&builder, "Sub", inputs, "missing");
+        (void)snprintf(inputs, sizeof(inputs), "missing %s", by);
+        onnx_node(&builder, "Mul", inputs, "mask");
+        onnx_node(&builder, "Add", "scores mask", "masked");
+        (void)snprintf(inputs, sizeof(inputs), "masked %s", root);
+        onnx_node(&builder, "Div", inputs, "scaled");
+        end("scaled");
+        if (cases[i].is_mask) {
+            expect_accepted(&builder);
+        } else {
+            expect_refused(&builder, BASE_UNIMPLEMENTED,
+                           "a sum over the source's steps that is no");
+        }
+    }
+}
+END_TEST
+
 START_TEST(test_triangles_that_are_refused)
 {
     static const struct {
@@ -565,6 +609,7 @@ int main(void)
     tcase_add_test(tcase, test_masks_by_the_size_of_scores);
     tcase_add_test(tcase, test_masks_upon_masks);
     tcase_add_test(tcase, test_what_is_no_mask);
+    tcase_add_test(tcase, test_products_that_are_scaled);
     tcase_add_test(tcase, test_triangles_that_are_refused);
     suite_add_tcase(suite, tcase);
     TCase *packed = tcase_create("packed");

@@ -34,6 +34,7 @@ CONVERTED = {
     "half_tagger_whole": ("bidirectional_tagger-ts1.13-op14", False),
     "half_conv": ("conv_front-ts1.13-op17", False),
     "half_masked": ("mask_own-ts1.13-op17", False),
+    "half_product": ("mask_own_product-ts1.13-op17", True),
     "half_sines": ("own_sines-external2.15-op20", True),
 }
 
@@ -135,7 +136,7 @@ def case_of(feed, names, outputs, dtypes):
             "shape": list(array.shape),
             "data": [float(str(v)) for v in array.reshape(-1)]
             if array.dtype == numpy.float32
-            else array.reshape(-1).tolist(),
+            else [int(v) for v in array.reshape(-1)],
         }
 
     return {
