@@ -44,8 +44,10 @@ enum base_status cell__interpolate_steps(struct cell__import *im,
                                          const struct cell__resized *resized, uint32_t time,
                                          uint32_t *row);
 
-/* op_resize.c: output 0 of a node that makes this of input 0, whose shapes both have. */
+/* op_resize.c: output 0 of a node that makes this of input 0. left: its shape, with the axes where
+ * the input has them. */
 enum base_status cell__lower_resized(struct cell__import *im, struct cell__node *node,
-                                     const struct cell__resized *resized);
+                                     const struct cell__resized *resized,
+                                     const struct cell__shape *left);
 
 #endif

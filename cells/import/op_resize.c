@@ -279,10 +279,10 @@ static enum base_status part_steps(struct cell__import *im, const struct cell__a
 }
 
 enum base_status cell__lower_resized(struct cell__import *im, struct cell__node *node,
-                                     const struct cell__resized *resized)
+                                     const struct cell__resized *resized,
+                                     const struct cell__shape *left)
 {
     const struct cell__value *x = cell__input(im, node, IN_X);
-    const struct cell__shape *left = &cell__output(im, node, 0)->shape;
     struct cell__shape shape = x->shape;
     uint32_t row = x->row;
     uint32_t time = CELL__NONE;
@@ -312,5 +312,5 @@ enum base_status cell__lower_resize(struct cell__import *im, struct cell__node *
 {
     struct cell__resized resized;
     BASE_TRY(read_resized(im, node, &resized));
-    return cell__lower_resized(im, node, &resized);
+    return cell__lower_resized(im, node, &resized, &cell__output(im, node, 0)->shape);
 }

@@ -6,9 +6,10 @@
  *     first = trunc(p), second = min(first + 1, T - 1), share = clip(p - first, 0, 1)
  *     x[first] + (x[second] - x[first]) * share
  *
- * where x[..] is a GatherND of x with the steps' axis in front. Every node and number is looked at,
- * since none of them is computed: an integer that depends on the number of steps of another
- * sequence is nothing that a row holds. */
+ * where x[..] is a GatherND of x with the steps' axis in front, which a Transpose brings back,
+ * before the difference is taken or, as ONNX Runtime moves it, behind it. Every node and number is
+ * looked at, since none of them is computed: an integer that depends on the number of steps of
+ * another sequence is nothing that a row holds. */
 #include "cells/import/interpolate.h"
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
@@ -99,36 +100,83 @@ static bool is_same(const struct cell__node *a, uint32_t i, const struct cell__n
 /* What is interpolated: axis `axis` of value x, `by` times as many. */
 struct upsampled {
     uint32_t x, axis;
+    bool is_front; /* x has it in front, and the result behind all others, which keep their order */
     int64_t by;
     struct cell__sym steps, all; /* T, and n T */
 };
 
-/* GatherND by whole rows of the first axis, between two Transposes of which one undoes the other.
- */
-static bool read_taken(const struct cell__import *im, const struct cell__node *node, uint32_t i,
-                       const struct cell__node **gather, uint32_t *x, uint32_t *axis)
+/* Whether a Transpose puts the first axis behind the others. */
+static bool moves_first(const Onnx__AttributeProto *perm, size_t rank)
 {
-    const struct cell__node *back = made(im, node, i, "Transpose", 1);
-    *gather = back == NULL ? NULL : made(im, back, 0, "GatherND", 2);
-    const struct cell__node *there = *gather == NULL ? NULL : made(im, *gather, 0, "Transpose", 1);
-    const Onnx__AttributeProto *to = there == NULL ? NULL : cell__attr(there, "perm");
-    const Onnx__AttributeProto *from = there == NULL ? NULL : cell__attr(back, "perm");
-    if (to == NULL || from == NULL || !has_int(*gather, "batch_dims", 0, 0) ||
-        to->n_ints != from->n_ints) {
+    bool is = perm != NULL && perm->n_ints == rank && rank > 1;
+    for (size_t k = 0; is && k < rank; k++) {
+        is = perm->ints[k] == (int64_t)((k + 1) % rank);
+    }
+    return is;
+}
+
+/* Whether one Transpose undoes the other, of a tensor of this rank. */
+static bool undoes(const Onnx__AttributeProto *from, const Onnx__AttributeProto *to, size_t rank)
+{
+    bool is = from != NULL && to != NULL && to->n_ints == rank && from->n_ints == rank && rank > 0;
+    for (size_t k = 0; is && k < rank; k++) {
+        is = from->ints[k] >= 0 && from->ints[k] < (int64_t)rank &&
+             to->ints[from->ints[k]] == (int64_t)k;
+    }
+    return is;
+}
+
+/* What a GatherND takes whole rows of the first axis of: of a Transpose, which `back` behind it
+ * undoes; or of what has its steps there. */
+static bool read_source(const struct cell__import *im, const struct cell__node *gather,
+                        const struct cell__node *back, struct upsampled *out)
+{
+    if (gather == NULL || back == NULL || !has_int(gather, "batch_dims", 0, 0)) {
         return false;
     }
-    *x = there->inputs[0];
-    const struct cell__value *value = &im->values[*x];
-    const size_t rank = value->shape.rank;
-    bool is_undone = value->kind == CELL__ROWS && to->n_ints == rank && rank > 0;
-    for (size_t k = 0; is_undone && k < rank; k++) {
-        is_undone = from->ints[k] >= 0 && from->ints[k] < (int64_t)rank &&
-                    to->ints[from->ints[k]] == (int64_t)k;
+    const struct cell__node *there = made(im, gather, 0, "Transpose", 1);
+    const Onnx__AttributeProto *from = cell__attr(back, "perm");
+    const Onnx__AttributeProto *to = there == NULL ? NULL : cell__attr(there, "perm");
+    const uint32_t behind = there == NULL ? CELL__NONE : there->inputs[0];
+    if (behind != CELL__NONE && im->values[behind].kind == CELL__ROWS &&
+        undoes(from, to, im->values[behind].shape.rank)) {
+        out->x = behind;
+        out->axis = (uint32_t)to->ints[0]; // a permutation: it has been found among them
+        out->is_front = false;
+        return true;
     }
-    if (is_undone) {
-        *axis = (uint32_t)to->ints[0]; // a permutation: it has been found among them
+    out->x = gather->inputs[0];
+    out->axis = 0;
+    out->is_front = true;
+    return im->values[out->x].kind == CELL__ROWS &&
+           moves_first(from, im->values[out->x].shape.rank);
+}
+
+static bool is_same_source(const struct upsampled *a, const struct upsampled *b)
+{
+    return a->x == b->x && a->axis == b->axis && a->is_front == b->is_front;
+}
+
+/* The two GatherNDs, of each step and of the next, of which the second operand of the sum is made:
+ * the factor of its product, turned back before or behind the difference. */
+static bool read_taken(const struct cell__import *im, const struct cell__node *node,
+                       const struct cell__node *factor, const struct cell__node *at[2],
+                       struct upsampled *out)
+{
+    const struct cell__node *back = made(im, node, 0, "Transpose", 1);
+    const struct cell__node *late = made(im, factor, 0, "Transpose", 1);
+    const struct cell__node *sub = made(im, late == NULL ? factor : late, 0, "Sub", 2);
+    const struct cell__node *other = late != NULL  ? late
+                                     : sub == NULL ? NULL
+                                                   : made(im, sub, 0, "Transpose", 1);
+    struct upsampled beside = {.x = CELL__NONE};
+    if (back == NULL || sub == NULL || other == NULL) {
+        return false;
     }
-    return is_undone;
+    at[0] = made(im, back, 0, "GatherND", 2);
+    at[1] = made(im, late != NULL ? sub : other, 0, "GatherND", 2);
+    return is_same(sub, 1, late != NULL ? back : node, 0) && read_source(im, at[0], back, out) &&
+           read_source(im, at[1], other, &beside) && is_same_source(out, &beside);
 }
 
 /* The step's number that a GatherND takes a row by: Unsqueeze of a list of them. */
@@ -215,13 +263,8 @@ static bool read_upsampled(const struct cell__import *im, const struct cell__nod
                            struct upsampled *out)
 {
     const struct cell__node *mul = made(im, node, 1, "Mul", 2);
-    const struct cell__node *sub = made(im, mul, 0, "Sub", 2);
     const struct cell__node *at[2] = {NULL, NULL};
-    uint32_t x = CELL__NONE;
-    uint32_t axis = 0;
-    if (sub == NULL || node->n_inputs != 2 || !is_same(node, 0, sub, 1) ||
-        !read_taken(im, sub, 1, &at[0], &out->x, &out->axis) ||
-        !read_taken(im, sub, 0, &at[1], &x, &axis) || x != out->x || axis != out->axis) {
+    if (mul == NULL || node->n_inputs != 2 || !read_taken(im, node, mul, at, out)) {
         return false;
     }
     const struct cell__node *first = read_number(im, at[0], "Cast");
@@ -235,14 +278,16 @@ static bool read_upsampled(const struct cell__import *im, const struct cell__nod
     // A share that is one for each step lies along the last axis.
     out->steps = cell__sym_of_axis(im, &shape->axes[out->axis]);
     const struct cell__node *clip = read_place(im, first);
-    return out->axis + 1 == shape->rank && clip != NULL && is_place(im, clip, out) &&
-           is_next(im, second, list, out) && is_share(im, mul, 1, first, list);
+    return (out->is_front || out->axis + 1 == shape->rank) && clip != NULL &&
+           is_place(im, clip, out) && is_next(im, second, list, out) &&
+           is_share(im, mul, 1, first, list);
 }
 
 /* ---- What stands for it --------------------------------------------------------------------- */
 
 enum { IN_X, IN_BY };
 
+/* Less than 0 of steps in front. */
 static int64_t read_by(struct cell__import *im, const struct cell__node *node)
 {
     return cell__tensor_sym(&cell__input(im, node, IN_BY)->tensor, 0).add;
@@ -250,27 +295,35 @@ static int64_t read_by(struct cell__import *im, const struct cell__node *node)
 
 static enum base_status infer_upsample(struct cell__import *im, struct cell__node *node)
 {
+    const int64_t by = read_by(im, node);
     struct cell__shape out = cell__input(im, node, IN_X)->shape;
-    const struct cell__axis steps = out.axes[out.rank - 1];
-    BASE_TRY(cell__axis_parted(im, &steps, read_by(im, node), 0, &out.axes[out.rank - 1]));
+    const struct cell__axis steps = out.axes[by < 0 ? 0 : out.rank - 1];
+    if (by < 0) {
+        memmove(&out.axes[0], &out.axes[1], (out.rank - 1) * sizeof(out.axes[0]));
+    }
+    BASE_TRY(cell__axis_parted(im, &steps, by < 0 ? -by : by, 0, &out.axes[out.rank - 1]));
     cell__set_rows(im, node, 0, CELL__F32, &out);
     return BASE_OK;
 }
 
 static enum base_status lower_upsample(struct cell__import *im, struct cell__node *node)
 {
-    const uint32_t rank = cell__input(im, node, IN_X)->shape.rank;
+    const struct cell__shape *x = &cell__input(im, node, IN_X)->shape;
     const int64_t by = read_by(im, node);
-    struct cell__resized resized = {.rank = rank, .where = CELL__HALF_PIXEL, .is_linear = true};
-    for (uint32_t k = 0; k < rank; k++) {
+    const int64_t times = by < 0 ? -by : by;
+    const uint32_t time = by < 0 ? 0 : x->rank - 1;
+    struct cell__resized resized = {.rank = x->rank, .where = CELL__HALF_PIXEL, .is_linear = true};
+    struct cell__shape left = *x; // others are what they were
+    for (uint32_t k = 0; k < x->rank; k++) {
         resized.axes[k] = (struct cell__resized_axis){.scale = 1.0f, .by = 1};
     }
-    resized.axes[rank - 1] = (struct cell__resized_axis){(float)by, by, -1};
-    if (cell__axis_times(im, &cell__input(im, node, IN_X)->shape.axes[rank - 1]) == 0) {
+    resized.axes[time] = (struct cell__resized_axis){(float)times, times, -1};
+    left.axes[time] = cell__output(im, node, 0)->shape.axes[x->rank - 1];
+    if (cell__axis_times(im, &x->axes[time]) == 0) {
         return cell__refuse(im, "elements between others along what is no time of a recurrent "
                                 "node");
     }
-    return cell__lower_resized(im, node, &resized);
+    return cell__lower_resized(im, node, &resized, &left);
 }
 
 static const struct cell__operator upsample = {"Add",          1, 2, 1, " ", infer_upsample,
@@ -287,7 +340,8 @@ enum base_status cell__replace_upsample(struct cell__import *im, struct cell__no
     struct cell__sym *none = NULL;
     BASE_TRY(cell__tensor_shape(im, &tensor, 0, NULL));
     BASE_TRY(cell__tensor_alloc(im, &tensor, false, &data, &none));
-    memcpy(data, &of.by, sizeof(of.by));
+    const int64_t by = of.is_front ? -of.by : of.by;
+    memcpy(data, &by, sizeof(by));
     node->op = &upsample;
     node->inputs[IN_X] = of.x;
     return cell__value_constant(im, "", &tensor, &node->inputs[IN_BY]);

@@ -202,6 +202,7 @@ static const struct {
     {"ids_categories-", CELL_OP_LSTM, 0},
     {"ids_mixed-", CELL_OP_LSTM, 0},
     {"ids_", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
+    {"optimised_between-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
     {"optimised_block-", CELL_OP_RNN, CELL_RNN_TANH},
     {"optimised_dense-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
     {"optimised_loop-", CELL_OP_RNN, CELL_RNN_TANH},

@@ -456,6 +456,8 @@ struct chain {
     float half, scale, low, high;
     int64_t times, start, step, more, less, unsqueezed, back[3];
     bool is_swapped, by_ratio;
+    bool is_front; /* steps stand in front before, so that there is no first Transpose */
+    bool is_late;  /* the difference is turned back, as ONNX Runtime has it */
 };
 
 static const struct chain straight = {.half = 0.5f,
@@ -531,13 +533,25 @@ static void add_chain(const struct chain *chain)
     (void)onnx_node(&builder, "Add", "first more", "next");
     (void)onnx_node(&builder, "Sub", "time less", "last");
     (void)onnx_node(&builder, "Clip", "next - last", "second");
-    onnx_set_ints(&builder, onnx_node(&builder, "Transpose", "x", "there"), "perm", 3, in_front);
+    onnx_set_ints(&builder,
+                  onnx_node(&builder, "Transpose", "x", chain->is_front ? "front" : "there"),
+                  "perm", 3, in_front);
+    if (chain->is_front) {
+        (void)onnx_node(&builder, "Identity", "front", "there");
+    }
     take(chain, "first unsqueezed", "there pairs", "one");
     take(chain, "second unsqueezed", "there others", "two");
     cast("first", "whole", FLOAT);
     (void)onnx_node(&builder, "Sub", "list whole", "rest");
     (void)onnx_node(&builder, "Clip", "rest zero high", "share");
-    (void)onnx_node(&builder, "Sub", chain->is_swapped ? "one two" : "two one", "between");
+    if (chain->is_late) {
+        (void)onnx_node(&builder, "Sub", chain->is_swapped ? "taken beside" : "beside taken",
+                        "gap");
+        onnx_set_ints(&builder, onnx_node(&builder, "Transpose", "gap", "between"), "perm", 3,
+                      chain->back);
+    } else {
+        (void)onnx_node(&builder, "Sub", chain->is_swapped ? "one two" : "two one", "between");
+    }
     (void)onnx_node(&builder, "Mul", "between share", "part");
     (void)onnx_node(&builder, "Add", "one part", "y");
     window_mean(&builder, 1, (const int64_t[]){1});
@@ -575,11 +589,13 @@ static void expect_interpolated(const struct cell_model *model, int64_t time, in
 START_TEST(test_small_operators_that_interpolate)
 {
     for (int64_t by = 2; by <= 5; by++) {
-        for (uint32_t by_ratio = 0; by_ratio < 2; by_ratio++) {
+        for (uint32_t way = 0; way < 8; way++) {
             struct chain chain = straight;
             struct built built;
             chain.times = by;
-            chain.by_ratio = by_ratio != 0;
+            chain.by_ratio = (way & 1) != 0;
+            chain.is_front = (way & 2) != 0;
+            chain.is_late = (way & 4) != 0;
             chain.scale = chain.by_ratio ? 7.0f : 1.0f / (float)by;
             add_chain(&chain);
             load_built(&builder, &built);
@@ -595,10 +611,20 @@ END_TEST
 /* Each number and order is looked at: another one is no interpolation that is known. */
 START_TEST(test_small_operators_that_do_otherwise)
 {
-    struct chain cases[12];
+    struct chain cases[24];
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         cases[i] = straight;
     }
+    for (size_t i = 12; i < 24; i++) { // in either other way
+        cases[i].is_front = i % 2 == 0;
+        cases[i].is_late = i < 16 || i % 2 == 1;
+    }
+    cases[12].is_swapped = cases[13].is_swapped = true;
+    cases[14].back[0] = cases[15].back[0] = cases[16].back[0] = cases[17].back[0] = 2;
+    cases[14].back[1] = cases[15].back[1] = cases[16].back[1] = cases[17].back[1] = 1;
+    cases[18].more = cases[19].more = 2;
+    cases[20].scale = cases[21].scale = 0.5f;
+    cases[22].half = cases[23].half = 0.25f;
     cases[0].half = 0.25f;
     cases[1].scale = 0.5f;
     cases[2].low = -1.0f;

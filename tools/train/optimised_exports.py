@@ -25,6 +25,7 @@ from golden import CASES, difference, make_golden
 # name: export
 FILES = {
     "optimised_attention": "own_encoder-external2.15-op20",
+    "optimised_between": "conv_between-external2.15-op20",
     "optimised_conv": "picture_gated-ts1.13-op17",
     "optimised_dense": "keras_activations-tf2.15-op15",
     "optimised_dynamic": "quantised_channels-ort1.31-op14",
