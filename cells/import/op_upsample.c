@@ -86,7 +86,8 @@ static const struct cell__node *cast_to(const struct cell__import *im,
                                         const struct cell__node *node, uint32_t i, int64_t type)
 {
     const struct cell__node *cast = made(im, node, i, "Cast", 1);
-    return cast != NULL && has_int(cast, "to", 0, type) ? cast : NULL;
+    return cast != NULL && has_int(cast, "to", 0, type) && has_int(cast, "saturate", 1, 1) ? cast
+                                                                                           : NULL;
 }
 
 /* Whether two inputs are one value. */
@@ -272,7 +273,8 @@ static bool read_upsampled(const struct cell__import *im, const struct cell__nod
     const struct cell__node *list = made(im, at[0], 1, "Unsqueeze", 2);
     const struct cell__shape *shape = &im->values[out->x].shape;
     if (first == NULL || second == NULL || im->values[out->x].dtype != CELL__F32 ||
-        !has_int(first, "to", 0, ONNX__TENSOR_PROTO__DATA_TYPE__INT64)) {
+        !has_int(first, "to", 0, ONNX__TENSOR_PROTO__DATA_TYPE__INT64) ||
+        !has_int(first, "saturate", 1, 1)) {
         return false;
     }
     // A share that is one for each step lies along the last axis.

@@ -456,8 +456,9 @@ struct chain {
     float half, scale, low, high;
     int64_t times, start, step, more, less, unsqueezed, back[3];
     bool is_swapped, by_ratio;
-    bool is_front; /* steps stand in front before, so that there is no first Transpose */
-    bool is_late;  /* the difference is turned back, as ONNX Runtime has it */
+    bool is_front;    /* steps stand in front before, so that there is no first Transpose */
+    int64_t saturate; /* of a Cast, where it is not 0 */
+    bool is_late;     /* the difference is turned back, as ONNX Runtime has it */
 };
 
 static const struct chain straight = {.half = 0.5f,
@@ -520,7 +521,11 @@ static void add_chain(const struct chain *chain)
     (void)onnx_node(&builder, "Gather", "shape axis", "time");
     (void)onnx_node(&builder, "Mul", "time times", "made");
     (void)onnx_node(&builder, "Range", "start made step", "range");
-    cast("range", "steps", FLOAT);
+    Onnx__NodeProto *steps = onnx_node(&builder, "Cast", "range", "steps");
+    onnx_set_int(&builder, steps, "to", FLOAT);
+    if (chain->saturate != 0) {
+        onnx_set_int(&builder, steps, "saturate", chain->saturate);
+    }
     cast("time", "some", FLOAT);
     cast("made", "every", FLOAT);
     (void)onnx_node(&builder, "Div", "some every", "ratio");
@@ -611,10 +616,11 @@ END_TEST
 /* Each number and order is looked at: another one is no interpolation that is known. */
 START_TEST(test_small_operators_that_do_otherwise)
 {
-    struct chain cases[24];
+    struct chain cases[25];
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         cases[i] = straight;
     }
+    cases[24].saturate = 2;
     for (size_t i = 12; i < 24; i++) { // in either other way
         cases[i].is_front = i % 2 == 0;
         cases[i].is_late = i < 16 || i % 2 == 1;
