@@ -20,10 +20,21 @@ static size_t count_of(const struct srv_tensor *tensor)
     return count;
 }
 
+/* Of other forms than floats halves are drawn alone. */
+static size_t bytes_of(const struct cell_tensor *want)
+{
+    return want->form == CELL_FORM_F16 ? sizeof(uint16_t) : cell_dtype_bytes(want->dtype);
+}
+
+static const char *datatype_of(const struct cell_tensor *want)
+{
+    return want->form == CELL_FORM_F16 ? "FP16" : srv_about_datatype(want->dtype);
+}
+
 static void shape(const struct ask *ask, const struct cell_tensor *want, struct srv_tensor *out)
 {
     out->name = want->name;
-    out->datatype = srv_about_datatype_of(want)->name;
+    out->datatype = datatype_of(want);
     out->rank = want->rank;
     for (uint32_t i = 0; i < want->rank; i++) {
         out->shape[i] = want->batch_axis == (int32_t)i  ? ask->n_rows
@@ -46,7 +57,7 @@ static void fill(struct ask *ask, const struct cell_tensor *want, struct srv_ten
 {
     shape(ask, want, out);
     size_t count = count_of(out);
-    const size_t bytes = srv_about_datatype_of(want)->bytes;
+    const size_t bytes = bytes_of(want);
     uint8_t *data = base_arena_array(&ask->request.arena, count, bytes);
     base_assert(data != NULL);
     for (size_t i = 0; i < count; i++) {
@@ -197,10 +208,10 @@ static double output_error(const struct ask *ask, const struct cell_tensor *want
     if (got == NULL) {
         return 0;
     }
-    ck_assert_str_eq(got->datatype, srv_about_datatype_of(want)->name);
+    ck_assert_str_eq(got->datatype, datatype_of(want));
     ck_assert_uint_eq(got->rank, right->rank);
     ck_assert_mem_eq(got->shape, right->dims, right->rank * sizeof(got->shape[0]));
-    ck_assert_uint_eq(got->bytes, right->count * srv_about_datatype_of(want)->bytes);
+    ck_assert_uint_eq(got->bytes, right->count * bytes_of(want));
     for (size_t e = 0; e < right->count; e++) {
         double value = element(want, got->data, e);
         worst = fmax(worst, isnan(value) ? HUGE_VAL : fabs(value - right->data[e]));
