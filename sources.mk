@@ -142,6 +142,7 @@ CELLS_SRCS = \
   cells/import/op_shape.c \
   cells/import/op_slice.c \
   cells/import/op_step.c \
+  cells/import/op_told.c \
   cells/import/op_top.c \
   cells/import/op_trilu.c \
   cells/import/op_upsample.c \

@@ -215,7 +215,7 @@ static void fill_random(const struct cell_tensor *tensor, uint8_t *data, uint32_
     for (size_t i = 0; i < count; i++) {
         int64_t id = tensor->id_bound > 0 && tensor->id_bound <= UINT32_MAX
                          ? base_random_below(random, (uint32_t)tensor->id_bound)
-                         : -(int64_t)tensor->step_add; // of a step that an input says, the first
+                         : cell_telling(tensor->told, 0); // of a step that an input says, the first
         int32_t narrow = (int32_t)id;
         float real = tensor->id_bound > 0 ? (float)id : base_random_f32(random, -1.0f, 1.0f);
         const void *value = tensor->dtype == CELL_F32   ? (const void *)&real

@@ -9,6 +9,7 @@
 #ifndef CELLS_MODEL_H
 #define CELLS_MODEL_H
 
+#include "base/divide.h"
 #include "cells/batch.h"
 #include "cells/type.h"
 
@@ -44,6 +45,26 @@ enum cell_form {
 /* A dimension that each request chooses. */
 #define CELL_DIM_ANY (-1)
 
+/* What an integer tells of steps: it and `add` more, and where `over` is more than 1, over that,
+ * rounded down, as strides leave them, of no integer below `least`. */
+struct cell_told {
+    int32_t add;
+    uint32_t over;
+    int32_t least;
+};
+
+static inline int64_t cell_told(struct cell_told told, int64_t said)
+{
+    return base_floor_divide(said + told.add, told.over > 1 ? told.over : 1);
+}
+
+/* The least integer that tells so much, or more. */
+static inline int64_t cell_telling(struct cell_told told, int64_t number)
+{
+    const int64_t said = number * (told.over > 1 ? told.over : 1) - told.add;
+    return told.over > 1 && said < told.least ? told.least : said;
+}
+
 /* An input or output tensor. Its rows lie at [batch b, step t]; the other axes, flattened, are the
  * row. It is contiguous, or where one of these axes stands before batch or time (the directions or
  * layers of states), as many contiguous pieces of the same width as that axis is long. Where such
@@ -70,13 +91,14 @@ struct cell_tensor {
                              stands last in the tensor; id_bound is 0 then */
     int64_t id_bounds[CELL_ID_BOUNDS_MAX]; /* 0: any value */
     bool optional;                         /* may be left out: reads as zeros */
-    bool is_step; /* input of integers: each, plus step_add, not below 0 where step_is_clipped, and
+    bool is_step; /* input of integers: what each tells, not below 0 where step_is_clipped, and
                      the last one where it would be behind that and step_is_ended, is the number of
                      a step of `sequence`, which there must be */
     bool step_is_clipped, step_is_ended;
-    int32_t step_add;
-    bool is_lengths; /* input [batch]: each row's steps of its sequence (sequence_lens), which may
-                        be fewer than the axis has; outputs past them are zeros */
+    bool is_lengths;       /* input [batch]: what each tells are its row's steps of its sequence
+                              (sequence_lens), which may be fewer than the axis has; outputs past them are
+                              zeros */
+    struct cell_told told; /* of either */
 };
 
 /* Ids of any element of the tensor are below this; 0: it holds none. */

@@ -113,6 +113,12 @@ static enum base_status find_base(struct cell_model *model, uint64_t *period,
         const struct cell_tensor *input = &model->inputs[i];
         const bool is_same = rates[input->sequence].base == model->stream.base &&
                              has_batch(model) == (input->batch_axis >= 0);
+        if ((input->is_lengths || input->is_step) && model->sequences[input->sequence].stride > 0) {
+            return base_fail(error, BASE_UNIMPLEMENTED,
+                             "states: recurrent: input \"%.100s\" tells of steps that strides "
+                             "leave, of which a request may bring none",
+                             input->name);
+        }
         if (input->time_axis >= 0 && !is_same) {
             return base_fail(error, BASE_UNIMPLEMENTED,
                              "states: recurrent: input \"%.100s\" is another sequence than that "

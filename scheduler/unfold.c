@@ -217,7 +217,8 @@ static bool told_step(struct sched__unfolding *u, const struct cell_source *sour
             : cell_integer_at(tensor->dtype, sched__piece_of(given, u->own->row, 0));
     const int64_t steps = sched__steps_there(u, source);
     const bool is_small = said >= -(int64_t)INT32_MAX && said <= INT32_MAX;
-    *out = is_small ? said + source->offset : -1;
+    const struct cell_told told = {.add = source->offset, .over = tensor->told.over};
+    *out = is_small ? cell_told(told, said) : -1;
     *out = source->is_clipped && is_small && *out < 0 ? 0 : *out;
     *out = source->is_ended && *out >= steps ? steps - 1 : *out;
     return *out >= 0 && *out < steps;

@@ -29,14 +29,18 @@ static struct srv_signature_tensor tensor_of(const struct cell_tensor *tensor, b
     return made;
 }
 
-/* Numbers of steps below the first, where those mean the first, are not told. */
+/* Numbers of steps below the first, where those mean the first, are not told. Where a stride has
+ * left the steps that are told, `steps` are those that it left them of. */
 static void set_range(const struct cell_tensor *tensor, struct srv_signature_tensor *made)
 {
     const int64_t ids = cell_tensor_ids_below(tensor);
     made->has_range = ids > 0 || tensor->is_lengths || tensor->is_step;
     made->is_of_steps = tensor->is_lengths || tensor->is_step;
-    made->least = tensor->is_lengths ? 1 : tensor->is_step ? -(int64_t)tensor->step_add : 0;
-    made->most = ids > 0 ? ids - 1 : tensor->is_step ? -1 - (int64_t)tensor->step_add : 0;
+    made->least = made->is_of_steps ? cell_telling(tensor->told, tensor->is_lengths ? 1 : 0) : 0;
+    made->most = ids > 0                 ? ids - 1
+                 : tensor->told.over > 1 ? 0
+                 : tensor->is_step       ? cell_telling(tensor->told, 0) - 1
+                                         : 0;
 }
 
 const char *srv_signature_range(const struct srv_signature_tensor *tensor,

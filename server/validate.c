@@ -175,13 +175,16 @@ static enum base_status take_lengths(const struct told *told, uint32_t n_rows, u
     }
     for (uint32_t b = 0; told->tensor != NULL && b < n_rows; b++) {
         const uint8_t *at = told->lengths.data + b * told->lengths.batch_bytes;
-        const int64_t length = srv_tensor_integer(told->tensor, at, 0);
-        if (length < 0 || length > (int64_t)lengths[b]) {
+        const int64_t said = srv_tensor_integer(told->tensor, at, 0);
+        const int64_t least = cell_telling(told->tensor->told, 0);
+        const int64_t most = cell_telling(told->tensor->told, (int64_t)lengths[b] + 1) - 1;
+        if (said < least || said > most) {
             return base_fail(error, BASE_INVALID_ARGUMENT,
-                             "input '%s': length %" PRId64 " of row %u, expected 0..%u",
-                             told->tensor->name, length, b, lengths[b]);
+                             "input '%s': length %" PRId64 " of row %u, expected %" PRId64
+                             "..%" PRId64,
+                             told->tensor->name, said, b, least, most);
         }
-        lengths[b] = (uint32_t)length;
+        lengths[b] = (uint32_t)cell_told(told->tensor->told, said);
     }
     return BASE_OK;
 }
@@ -258,8 +261,9 @@ static enum base_status check_told_step(const struct sched_sequences *sequences,
     const struct cell_tensor *tensor = &sequences->model->inputs[input];
     const struct sched_tensor *given = &sequences->inputs[input];
     const int64_t said = cell_integer_at(tensor->dtype, given->data + r * given->batch_bytes);
-    const int64_t least = tensor->step_is_clipped ? INT32_MIN : -(int64_t)tensor->step_add;
-    const int64_t last = (int64_t)sequences->steps[tensor->sequence][r] - 1 - tensor->step_add;
+    const int64_t steps = sequences->steps[tensor->sequence][r];
+    const int64_t least = tensor->step_is_clipped ? INT32_MIN : cell_telling(tensor->told, 0);
+    const int64_t last = cell_telling(tensor->told, steps) - 1;
     const int64_t most = tensor->step_is_ended ? INT32_MAX : last;
     char from[32] = "at most ";
     if (said >= least && said <= most) {

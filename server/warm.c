@@ -168,10 +168,10 @@ static bool fill(struct srv_request *request, const struct srv_model_entry *entr
             return false;
         }
         if (tensor->is_lengths) { // the shortest, so that each row runs
-            fill_numbers(input, tensor->dtype, 1, data);
+            fill_numbers(input, tensor->dtype, cell_telling(tensor->told, 1), data);
         }
         if (tensor->is_step) { // the first one
-            fill_numbers(input, tensor->dtype, -(int64_t)tensor->step_add, data);
+            fill_numbers(input, tensor->dtype, cell_telling(tensor->told, 0), data);
         }
         if (model->unfold == CELL_UNFOLD_TREE && model->tree.children_input == i) {
             fill_children(input, data);

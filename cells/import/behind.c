@@ -94,9 +94,11 @@ static bool is_number(const struct walk *walk, uint32_t row)
 /* The lengths themselves. */
 static bool is_length(const struct walk *walk, uint32_t row)
 {
-    const struct cell__row *at = &walk->im->rows[cell__row_uncast(walk->im, row)];
-    return at->kind == CELL__ROW_INPUT && at->times == 0 &&
-           (int32_t)at->index == walk->im->sequences[walk->sequence].lengths_input;
+    const struct cell__sequence *of = &walk->im->sequences[walk->sequence];
+    struct cell_told told;
+    uint32_t input = 0;
+    return cell__row_told(walk->im, row, &told, &input) && (int32_t)input == of->lengths_input &&
+           cell__told_is_same(told, of->told);
 }
 
 /* a < b, or a <= b, of a step's number, which behind is the length at least and of one that is

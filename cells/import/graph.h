@@ -241,6 +241,7 @@ struct cell__sequence {
     bool uses_lengths;     /* a needed recurrent node over it has sequence_lens */
     bool has_lengths;      /* it is known which they are, or one has been lowered: the next holds */
     int32_t lengths_input; /* graph input, -1: none */
+    struct cell_told told; /* what that tells */
     uint32_t steps_min;    /* cell_sequence.steps_min */
     uint32_t steps_max;    /* likewise, but what embeddings ask for */
 };

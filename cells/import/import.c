@@ -296,6 +296,7 @@ static void set_lengths(const struct cell__import *im, struct cell_model *model)
         if (sequence->has_lengths && sequence->lengths_input >= 0) {
             model->inputs[sequence->lengths_input].is_lengths = true;
             model->inputs[sequence->lengths_input].sequence = s;
+            model->inputs[sequence->lengths_input].told = sequence->told;
         }
     }
 }

@@ -78,6 +78,11 @@ static enum base_status rows_of_floats(struct cell__import *im, struct cell__nod
             is_exact = true;
             continue;
         }
+        const uint32_t index = cell__row_uncast(im, given->row);
+        if (im->rows[index].kind == CELL__ROW_INDEX) {
+            BASE_TRY(cell__row_of_index(im, index, &rows[i]));
+            continue;
+        }
         struct cell_op cast = {.kind = CELL_OP_CAST, .n_operands = 1, .operands = {given->row}};
         const uint32_t width = im->rows[given->row].value.width;
         is_exact = is_exact || cell__row_is_counted(im, given->row);

@@ -34,66 +34,25 @@ static enum base_status refuse(struct cell__import *im)
                             "of a step: an input, plus or minus a number");
 }
 
-/* Operand i of a row that is this operator, where it is a constant of one float: a whole number. */
-static bool read_whole(const struct cell__import *im, uint32_t row, uint32_t i, int64_t *out)
-{
-    const struct cell__row *at = &im->rows[im->rows[row].op.operands[i]];
-    if (at->kind != CELL__ROW_CONST || at->value.dtype != CELL_F32 || at->value.width != 1) {
-        return false;
-    }
-    const float number = *(const float *)at->op.weights[0].data;
-    const bool is_small = number > -(float)ADD_MAX && number < (float)ADD_MAX;
-    *out = is_small ? (int64_t)number : 0;
-    return is_small && (float)*out <= number && (float)*out >= number;
-}
-
-static bool is_op(const struct cell__import *im, uint32_t row, enum cell_op_kind kind)
-{
-    return im->rows[row].kind == CELL__ROW_OP && im->rows[row].op.kind == kind;
-}
-
-/* Where a row is Int64(Float(n) * 1.0 + b), as PaddlePaddle writes n + b, *row becomes n's: exact,
- * as far as there are steps. */
-static int32_t sum_by_floats(const struct cell__import *im, uint32_t *row)
-{
-    const uint32_t sum = is_op(im, *row, CELL_OP_CAST) ? im->rows[*row].op.operands[0] : *row;
-    int64_t factor = 0;
-    int64_t add = 0;
-    if (im->rows[*row].value.dtype == CELL_F32 || !is_op(im, sum, CELL_OP_ADD) ||
-        im->rows[sum].value.dtype != CELL_F32 || !read_whole(im, sum, 1, &add)) {
-        return 0;
-    }
-    const uint32_t product = im->rows[sum].op.operands[0];
-    if (!is_op(im, product, CELL_OP_MUL) || !read_whole(im, product, 1, &factor) || factor != 1) {
-        return 0;
-    }
-    const uint32_t cast = im->rows[product].op.operands[0];
-    if (!is_op(im, cast, CELL_OP_CAST) ||
-        im->rows[im->rows[cast].op.operands[0]].value.dtype == CELL_F32) {
-        return 0;
-    }
-    *row = im->rows[cast].op.operands[0];
-    return (int32_t)add;
-}
-
-/* The row of an index, which may be an input's as it came. False: it is none. */
+/* The row of an index, which may be an input's as it came, or computed of one (op_told.c). False:
+ * it is none. */
 static bool read_index(const struct cell__import *im, uint32_t row, struct cell__row *out)
 {
-    const int32_t add = sum_by_floats(im, &row);
+    struct cell_told told;
+    uint32_t input = 0;
     while (im->rows[row].kind == CELL__ROW_OP && im->rows[row].op.kind == CELL_OP_CAST &&
-           im->rows[row].value.dtype != CELL_F32) {
+           im->rows[row].value.dtype != CELL_F32 &&
+           im->rows[im->rows[row].op.operands[0]].value.dtype != CELL_F32) {
         row = im->rows[row].op.operands[0];
     }
     *out = im->rows[row];
-    if (out->kind == CELL__ROW_INPUT && out->value.dtype != CELL_F32 && out->times == 0 &&
-        out->value.width == 1 && out->part == 0) {
+    if (out->kind != CELL__ROW_INDEX && cell__row_told(im, row, &told, &input)) {
         *out = (struct cell__row){.kind = CELL__ROW_INDEX,
-                                  .index = out->index,
-                                  .value = out->value,
-                                  .offset = add,
+                                  .index = input,
+                                  .value = {CELL_I64, 1},
+                                  .offset = told.add,
+                                  .told = told,
                                   .is_batched = out->is_batched};
-    } else if (add != 0) {
-        return false;
     }
     return out->kind == CELL__ROW_INDEX;
 }
@@ -233,7 +192,8 @@ static enum base_status add(struct cell__import *im, const struct cell__value *c
         return cell__row_last_step(im, &time, out);
     }
     if (!read_number(pair[1 - at], &number) || (sign < 0 && at == 1) ||
-        !read_index(im, pair[at]->row, &row) || !is_step(&row) || row.is_from_end) {
+        !read_index(im, pair[at]->row, &row) || !is_step(&row) || row.is_from_end ||
+        row.told.over > 1) {
         return refuse(im);
     }
     const int64_t sum = (row.is_cut ? (int64_t)row.least : row.offset) + sign * number;
@@ -317,7 +277,8 @@ static enum base_status clip(struct cell__import *im, const struct cell__value *
                              uint32_t *out)
 {
     struct cell__row row;
-    if (!read_index(im, index->row, &row) || !is_step(&row) || row.is_from_end) {
+    if (!read_index(im, index->row, &row) || !is_step(&row) || row.is_from_end ||
+        row.told.over > 1) {
         return refuse(im);
     }
     BASE_TRY(low != NULL ? cut_below(im, low, &row) : BASE_OK);
@@ -348,6 +309,11 @@ enum base_status cell__lower_index(struct cell__import *im, struct cell__node *n
     }
     if (cell__is_ids_clip(im, node)) {
         return cell__lower_ids_clip(im, node);
+    }
+    if (cell__is_of_told(im, node)) {
+        BASE_TRY(cell__lower_told(im, node, &row));
+        cell__set_row(im, node, 0, row);
+        return BASE_OK;
     }
     if (strcmp(name, "Clip") == 0) {
         BASE_TRY(lower_clip(im, node, &row));
@@ -439,8 +405,11 @@ static enum base_status take_step(struct cell__import *im, const struct cell__va
                                 "turned round");
     }
     const struct cell__sequence *of = &im->sequences[cell__only_sequence(times)];
+    const bool is_over = of->told.over > 1 || index->told.over > 1;
+    const bool is_last = index->told.over == of->told.over && // (n + a) / b - 1
+                         index->offset == of->told.add - (is_over ? (int32_t)of->told.over : 1);
     const bool is_within = of->has_lengths && of->lengths_input == (int32_t)index->index &&
-                           (index->offset == -1 || (index->offset < 0 && index->is_cut));
+                           (is_last || (!is_over && index->offset < 0 && index->is_cut));
     if (of->uses_lengths && !is_within) {
         return cell__refuse(im, "takes steps by their number beside sequence_lens");
     }
@@ -453,6 +422,7 @@ static enum base_status take_step(struct cell__import *im, const struct cell__va
                                       .stride = 1,
                                       .offset = index->offset,
                                       .by = 1 + index->index,
+                                      .told = index->told,
                                       .is_clipped = index->is_cut,
                                       .is_ended = index->limits.below != 0};
     BASE_TRY(cell__row_window(im, data->row, &steps, &copy.operands[0]));

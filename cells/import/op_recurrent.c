@@ -574,13 +574,14 @@ enum base_status cell__recurrent_lengths(struct cell__import *im,
                                          const struct cell__recurrent *recurrent)
 {
     int32_t input = -1;
+    uint32_t of = 0;
+    struct cell_told told = {.add = 0};
     if (recurrent->lengths_value != CELL__NONE) {
-        const uint32_t row = cell__row_uncast(im, im->values[recurrent->lengths_value].row);
-        if (im->rows[row].kind != CELL__ROW_INPUT || im->rows[row].value.dtype == CELL_F32 ||
-            im->rows[row].times != 0 || im->rows[row].value.width != 1) {
-            return cell__refuse(im, "sequence_lens is not an input of the model");
+        if (!cell__row_told(im, im->values[recurrent->lengths_value].row, &told, &of)) {
+            return cell__refuse(im, "sequence_lens is not an input of the model, or such a one and "
+                                    "some more, over a number");
         }
-        input = (int32_t)im->rows[row].index;
+        input = (int32_t)of;
     }
     for (uint32_t s = 0; input >= 0 && s < im->n_sequences; s++) {
         const struct cell__sequence *other = &im->sequences[s];
@@ -589,11 +590,13 @@ enum base_status cell__recurrent_lengths(struct cell__import *im,
         }
     }
     struct cell__sequence *sequence = &im->sequences[recurrent->sequence];
-    if (sequence->has_lengths && sequence->lengths_input != input) {
+    if (sequence->has_lengths &&
+        (sequence->lengths_input != input || !cell__told_is_same(sequence->told, told))) {
         return cell__refuse(im, "another sequence_lens than the recurrent node before it");
     }
     sequence->has_lengths = true;
     sequence->lengths_input = input;
+    sequence->told = told;
     return BASE_OK;
 }
 

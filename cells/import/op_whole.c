@@ -162,29 +162,41 @@ static enum base_status infer_whole(struct cell__import *im, struct cell__node *
     return BASE_OK;
 }
 
+/* Of the number of a step, or of an integer that tells of steps: inputs first and the one behind.
+ * *is_one: it is either. */
+static enum base_status lower_one(struct cell__import *im, struct cell__node *node, uint32_t first,
+                                  bool is_floor, bool *is_one)
+{
+    const uint32_t x = cell__input(im, node, first + IN_X)->row;
+    const int64_t n = divisor_of(im, node, first + IN_N);
+    struct cell_told told;
+    uint32_t input = 0;
+    uint32_t row = CELL__NONE;
+    const bool is_number = im->rows[x].value.width == 1 && cell__row_is_counted(im, x);
+    *is_one = is_number || cell__row_told(im, x, &told, &input);
+    if (*is_one) {
+        BASE_TRY(is_number ? cell__row_whole(im, x, n, &row)
+                           : cell__row_told_over(im, x, n, is_floor, &row));
+        cell__set_row(im, node, 0, row);
+    }
+    return BASE_OK;
+}
+
 static enum base_status lower_whole(struct cell__import *im, struct cell__node *node)
 {
-    const uint32_t x = cell__input(im, node, IN_X)->row;
-    uint32_t row = CELL__NONE;
-    if (!cell__row_is_counted(im, x) || im->rows[x].value.width != 1) {
-        return cell__refuse(im, "the whole part of what is no number of a step");
-    }
-    BASE_TRY(cell__row_whole(im, x, divisor_of(im, node, IN_N), &row));
-    cell__set_row(im, node, 0, row);
-    return BASE_OK;
+    bool is_one = false;
+    BASE_TRY(lower_one(im, node, 0, true, &is_one));
+    return is_one ? BASE_OK
+                  : cell__refuse(im, "the whole part of what is no number of a step, and no "
+                                     "integer of the request that tells of steps");
 }
 
 /* Numbers that are no steps' are what the operators make of them: inputs are y, x, n. */
 static enum base_status lower_cast(struct cell__import *im, struct cell__node *node)
 {
-    const uint32_t x = cell__input(im, node, 1 + IN_X)->row;
-    uint32_t row = CELL__NONE;
-    if (!cell__row_is_counted(im, x) || im->rows[x].value.width != 1) {
-        return cell__lower_cast(im, node);
-    }
-    BASE_TRY(cell__row_whole(im, x, divisor_of(im, node, 1 + IN_N), &row));
-    cell__set_row(im, node, 0, row);
-    return BASE_OK;
+    bool is_one = false;
+    BASE_TRY(lower_one(im, node, 1, cell__made_by(im, node, 0, "Floor") != NULL, &is_one));
+    return is_one ? BASE_OK : cell__lower_cast(im, node);
 }
 
 static const struct cell__operator whole = {"Div", 2, 3, 1, " ", infer_whole, lower_whole, ""};

@@ -122,6 +122,20 @@ enum base_status cell__replace_whole(struct cell__import *im, struct cell__node 
 cell__op_fn cell__infer_index, cell__lower_index;
 /* Whether a row is the number of a step, or integers computed of such. */
 bool cell__row_is_counted(const struct cell__import *im, uint32_t row);
+/* op_told.c: whether a row is what an integer of a model's input tells of steps, however that is
+ * computed: the input and some more, over a number, rounded down */
+bool cell__row_told(const struct cell__import *im, uint32_t row, struct cell_told *told,
+                    uint32_t *input);
+bool cell__told_is_same(struct cell_told a, struct cell_told b);
+/* Whether a node computes such of such; its row. */
+bool cell__is_of_told(struct cell__import *im, const struct cell__node *node);
+enum base_status cell__lower_told(struct cell__import *im, const struct cell__node *node,
+                                  uint32_t *out);
+/* An integer of a request over n, of a row of integers; is_floor: rounded down, else to 0. */
+enum base_status cell__row_told_over(struct cell__import *im, uint32_t row, int64_t n,
+                                     bool is_floor, uint32_t *out);
+/* An INDEX to which a number is added at most, computed as a float. UNIMPLEMENTED of others. */
+enum base_status cell__row_of_index(struct cell__import *im, uint32_t index, uint32_t *out);
 /* The row as one whose steps can all be read at once (op_reduce.c). */
 enum base_status cell__row_memory(struct cell__import *im, uint32_t row, uint32_t *out);
 /* Whether a constant is the number of the last step of an axis; and that, the same for all rows of

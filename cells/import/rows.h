@@ -19,10 +19,11 @@ enum cell__row_kind {
     CELL__ROW_INPUT,  /* piece `part` of model input `index` */
     CELL__ROW_NUMBER, /* the number of the step of sequence `index`, an int64 */
     CELL__ROW_INDEX,  /* an integer of each row of the batch, of which nobody computes (op_index.c):
-                         that of input `index`, NONE: the row's number, plus `offset`, not below 0
-                         and then `least` more where is_cut, at most what `limits` say; plus, or, of
-                         NONE, times the steps of atom `part` - 1 or  `stride` steps, one of which is
-                         not 0 then */
+                         that of input `index`, NONE: the row's number, plus `offset`, over
+                         `divisor` where that is more than 1, rounded down, not below 0 and then
+                         `least` more  where is_cut, at most what `limits` say; plus, or, of  NONE,
+                         times the steps of atom `part` - 1 or  `stride` steps, one of which is  not
+                         0  then */
     CELL__ROW_DISTANCE, /* of sequence `index` of distances, an int64: the second step's number less
                            the first's; only what is computed of pairs of steps has it (relative.h)
                            */
@@ -64,11 +65,13 @@ struct cell__row {
     bool is_batched;
     struct cell_value value;
     uint32_t index, part;
-    int32_t offset;             /* WINDOW, and so are the next two */
-    uint32_t stride, behind;    /* most steps that it reads behind the last */
-    uint32_t parts;             /* WINDOW: those of each row, 0: rows are whole */
-    bool is_cut;                /* WINDOW, see struct cell__steps; INDEX */
-    uint32_t least;             /* INDEX, and so is the next */
+    int32_t offset;          /* WINDOW, and so are the next two */
+    uint32_t stride, behind; /* most steps that it reads behind the last */
+    uint32_t parts;          /* WINDOW: those of each row, 0: rows are whole */
+    bool is_cut;             /* WINDOW, see struct cell__steps; INDEX */
+    struct cell_told told;   /* INDEX, where it tells of a division, and so are the next two;
+                                WINDOW: of `by` */
+    uint32_t least;
     struct cell__limits limits; /* of what it says */
     uint32_t by;                /* WINDOW, see struct cell__steps, and so is the next */
     bool is_clipped, is_ended;
@@ -201,8 +204,9 @@ struct cell__steps {
     bool is_cut; /* steps of the other are left out: who reads beyond the ends reads none of them */
     bool is_once; /* read by what has no steps, as by its step 0; `sequence` means nothing */
     uint32_t by;  /* with is_once: 0, or the step is what model input by - 1 says, plus offset, */
-    bool is_clipped;  /* and not below 0, */
-    bool is_ended;    /* and not behind the last one */
+    struct cell_told told; /* or as this tells where it is over more than 1, */
+    bool is_clipped;       /* and not below 0, */
+    bool is_ended;         /* and not behind the last one */
     bool is_from_end; /* offset counts from behind the last step, below 0: of steps that are kept */
 };
 

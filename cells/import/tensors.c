@@ -642,20 +642,34 @@ static enum base_status set_steps(struct cell__import *im, struct cell_model *mo
         if (input->is_lengths && input->sequence == sequence) {
             continue; // within each row's length: op_index.c
         }
-        if (input->is_lengths ||
-            (input->is_step && (input->sequence != sequence || input->step_add != row->offset ||
-                                input->step_is_clipped != row->is_clipped ||
-                                input->step_is_ended != row->is_ended))) {
+        const struct cell_told told = {
+            .add = row->offset, .over = row->told.over, .least = row->told.least};
+        if (input->is_lengths || (input->is_step && (input->sequence != sequence ||
+                                                     !cell__told_is_same(input->told, told) ||
+                                                     input->step_is_clipped != row->is_clipped ||
+                                                     input->step_is_ended != row->is_ended))) {
             return cell__refuse(im, "input \"%s\" tells steps in more than one way",
                                 cell__quote(text, input->name));
         }
         input->is_step = true;
         input->sequence = sequence;
-        input->step_add = row->offset;
+        input->told = told;
         input->step_is_clipped = row->is_clipped;
         input->step_is_ended = row->is_ended;
     }
     return BASE_OK;
+}
+
+/* Numbers that are answered as they are computed of an input's, as floats: exact of those below. */
+static void bound_told(const struct cell__import *im, struct cell_model *model, uint32_t row)
+{
+    struct cell_told told;
+    uint32_t input = 0;
+    if (im->rows[row].value.dtype != CELL_F32 && im->rows[row].kind == CELL__ROW_OP &&
+        cell__row_told(im, row, &told, &input) && !model->inputs[input].is_lengths &&
+        !model->inputs[input].is_step) {
+        bound_by(1 << 24, &model->inputs[input].id_bound);
+    }
 }
 
 enum base_status cell__tensors_outputs(struct cell__import *im, struct cell_model *model,
@@ -696,5 +710,9 @@ enum base_status cell__tensors_outputs(struct cell__import *im, struct cell_mode
         BASE_TRY(output_rows(im, &straight, &model->outputs[i], rows[i]));
     }
     BASE_TRY(set_id_bounds(im, model));
-    return set_steps(im, model);
+    BASE_TRY(set_steps(im, model));
+    for (uint32_t i = 0; i < model->n_outputs; i++) {
+        bound_told(im, model, rows[i][0]);
+    }
+    return BASE_OK;
 }

@@ -133,15 +133,16 @@ static void read_sizes(struct replay *replay, bool is_whole)
     }
 }
 
-/* Steps of row b of a sequence, whose tensors have `time`, but where they follow from another's. */
+/* Steps of row b of a sequence that has `time`, or fewer of rows whose length an input tells. */
 static uint32_t told_length(const struct cell_model *model, const struct replay_tensor *inputs,
                             int64_t b, uint32_t sequence, int64_t time)
 {
     for (uint32_t i = 0; i < model->n_inputs; i++) {
         if (model->inputs[i].is_lengths && model->inputs[i].sequence == sequence) {
             ck_assert_ptr_nonnull(inputs[i].data);
-            const double length = inputs[i].data[model->inputs[i].batch_axis < 0 ? 0 : b];
-            ck_assert(length >= 0 && length <= (double)time);
+            const double said = inputs[i].data[model->inputs[i].batch_axis < 0 ? 0 : b];
+            const int64_t length = cell_told(model->inputs[i].told, (int64_t)said);
+            ck_assert(length >= 0 && length <= time);
             return (uint32_t)length;
         }
     }
@@ -167,6 +168,7 @@ static uint32_t length_of(const struct replay *replay, int64_t b, uint32_t seque
     int64_t length = told_length(replay->model, replay->inputs, b, s, replay->times[s]);
     while (n > 0) {
         length = steps_left(&replay->model->sequences[way[--n]], length);
+        length = told_length(replay->model, replay->inputs, b, way[n], length);
     }
     return (uint32_t)length;
 }
@@ -305,7 +307,8 @@ static void set_window(const struct replay *replay, const struct cell_stage *sta
     if (source->by > 0) {
         const struct replay_tensor *tensor = &replay->inputs[source->by - 1];
         const struct cell_tensor *shape = &replay->model->inputs[source->by - 1];
-        first = (int64_t)tensor->data[row_offset(shape, tensor->dims, b, 0)] + source->offset;
+        const struct cell_told told = {.add = source->offset, .over = shape->told.over};
+        first = cell_told(told, (int64_t)tensor->data[row_offset(shape, tensor->dims, b, 0)]);
         first = source->is_clipped && first < 0 ? 0 : first;
         first = source->is_ended && first >= steps ? steps - 1 : first;
         ck_assert(first >= 0 && first < steps);

@@ -4,7 +4,9 @@
 #include "tests/cells/parse.h"
 #include "tests/util.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { FLOAT = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, INT64 = ONNX__TENSOR_PROTO__DATA_TYPE__INT64 };
 enum { INPUT = 5, HIDDEN = 3 };
@@ -96,7 +98,7 @@ END_TEST
 START_TEST(test_other_arithmetic_is_refused)
 {
     static const char *const nodes[][2] = {
-        {"Sub", "one n"}, {"Mul", "n one"}, {"Div", "n one"}, {"Add", "n n"}, {"Max", "n one"},
+        {"Sub", "one n"}, {"Mul", "n one"}, {"Div", "one n"}, {"Add", "n n"}, {"Max", "n one"},
     };
     for (size_t i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++) {
         begin(false);
@@ -163,7 +165,7 @@ START_TEST(test_steps_that_are_cut)
         load_built(&builder, &built);
         const struct cell_tensor *said = &built.model->inputs[1];
         ck_assert(said->is_step);
-        ck_assert_int_eq(said->step_add, cases[i].add);
+        ck_assert_int_eq(said->told.add, cases[i].add);
         ck_assert_int_eq(said->step_is_clipped, cases[i].is_clipped);
         ck_assert_int_eq(said->step_is_ended, cases[i].is_cut);
         ck_assert_uint_eq(built.model->sequences[said->sequence].steps_max, cases[i].steps_max);
@@ -207,7 +209,9 @@ START_TEST(test_other_cuts_are_refused)
 END_TEST
 
 /* Nobody computes such integers. */
-START_TEST(test_an_index_is_nothing_else)
+/* Of integers that tell a step others may be computed: as floats, or answered where they are
+ * divided. One that is a sum alone is answered by nobody. */
+START_TEST(test_an_index_is_computed)
 {
     begin(false);
     node("Sub", "n one", "at");
@@ -219,7 +223,149 @@ START_TEST(test_an_index_is_nothing_else)
     onnx_set_int(&builder, node("Cast", "at", "real"), "to", FLOAT);
     take("at", "z");
     answer("real", FLOAT);
-    expect_refused(&builder, BASE_UNIMPLEMENTED, "integers of the request");
+    expect_accepted(&builder);
+    begin(false);
+    number("two", 0, 2);
+    node("Div", "n two", "half");
+    answer("half", INT64);
+    take("half", "z");
+    expect_accepted(&builder);
+}
+END_TEST
+
+/* What is answered alone is exact of integers below 2^24, and of others refused. */
+START_TEST(test_answered_quotients_are_bounded)
+{
+    struct built built;
+    begin(false);
+    number("two", 0, 2);
+    node("Div", "n two", "half");
+    answer("half", INT64);
+    onnx_set_int(&builder, node("Cast", "half", "real"), "to", FLOAT);
+    node("Unsqueeze", "real axis1", "column");
+    onnx_set_int(&builder, node("ReduceSum", "y axis1", "sums"), "keepdims", 0);
+    node("Mul", "sums column", "z");
+    answer("z", FLOAT);
+    load_built(&builder, &built);
+    ck_assert_int_eq(built.model->inputs[1].id_bound, 1 << 24);
+    free_built(&builder, &built);
+}
+END_TEST
+
+/* An operator of n and a number. */
+struct division {
+    const char *op;
+    int64_t by;
+};
+
+/* The step that n tells behind a chain of them; a float chain is floored at its end. */
+static void divide(const struct division *chain, size_t n, bool is_float)
+{
+    char from[24] = "n";
+    begin(false);
+    if (is_float) {
+        onnx_set_int(&builder, node("Cast", "n", "real"), "to", FLOAT);
+        snprintf(from, sizeof(from), "real");
+    }
+    for (size_t i = 0; i < n; i++) {
+        char by[24];
+        char to[24];
+        char inputs[56];
+        const float real = (float)chain[i].by;
+        snprintf(by, sizeof(by), "by%zu", i);
+        snprintf(to, sizeof(to), "to%zu", i);
+        snprintf(inputs, sizeof(inputs), "%s %s", from, by);
+        if (is_float) {
+            onnx_constant(&builder, by, onnx_tensor(&builder, FLOAT, 0, NULL, &real, sizeof(real)));
+        } else {
+            number(by, 0, chain[i].by);
+        }
+        node(chain[i].op, strcmp(chain[i].op, "Floor") == 0 ? from : inputs, to);
+        snprintf(from, sizeof(from), "%s", to);
+    }
+    if (is_float) {
+        node("Floor", from, "floored");
+        onnx_set_int(&builder, node("Cast", "floored", "last"), "to", INT64);
+    } else {
+        node("Identity", from, "last");
+    }
+    take("last", "z");
+}
+
+/* What a chain computes of n; integers are rounded to 0. */
+static int64_t compute(const struct division *chain, size_t n, bool is_float, int64_t of)
+{
+    double real = (double)of;
+    for (size_t k = 0; k < n; k++) {
+        const double by = (double)chain[k].by;
+        real = strcmp(chain[k].op, "Add") == 0     ? real + by
+               : strcmp(chain[k].op, "Sub") == 0   ? real - by
+               : strcmp(chain[k].op, "Floor") == 0 ? floor(real)
+                                                   : real / by;
+        real = is_float ? real : trunc(real);
+    }
+    return (int64_t)floor(real);
+}
+
+/* What chains tell, against what they compute: for all n from the least on. */
+START_TEST(test_steps_that_are_divided)
+{
+    static const struct {
+        struct division chain[6];
+        size_t n;
+        bool is_float;
+        int32_t add;
+        uint32_t over;
+        int32_t least;
+    } cases[] = {
+        {{{"Div", 2}}, 1, false, 0, 2, 0},
+        {{{"Sub", 1}, {"Div", 2}, {"Add", 1}}, 3, false, 1, 2, 1},
+        {{{"Sub", 1}, {"Div", 2}, {"Add", 1}, {"Sub", 1}, {"Div", 2}}, 5, false, -1, 4, 1},
+        {{{"Add", 1}, {"Div", 3}, {"Sub", 2}, {"Div", 2}}, 4, false, -5, 6, 5},
+        {{{"Sub", 3}, {"Div", 2}, {"Add", 1}}, 3, true, -1, 2, 0},
+        {{{"Div", 4}, {"Floor", 0}, {"Div", 2}, {"Sub", 1}}, 4, true, -8, 8, 0},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct built built;
+        divide(cases[i].chain, cases[i].n, cases[i].is_float);
+        load_built(&builder, &built);
+        const struct cell_tensor *said = &built.model->inputs[1];
+        ck_assert(said->is_step);
+        ck_assert_int_eq(said->told.add, cases[i].add);
+        ck_assert_uint_eq(said->told.over, cases[i].over);
+        ck_assert_int_eq(said->told.least, cases[i].least);
+        for (int64_t n = cases[i].least; n < 100; n++) {
+            ck_assert_int_eq(cell_told(said->told, n),
+                             compute(cases[i].chain, cases[i].n, cases[i].is_float, n));
+        }
+        for (int64_t step = 0; step < 20; step++) {
+            const int64_t n = cell_telling(said->told, step);
+            ck_assert_int_ge(cell_told(said->told, n), step);
+            ck_assert(n == cases[i].least || cell_told(said->told, n - 1) < step);
+        }
+        free_built(&builder, &built);
+    }
+}
+END_TEST
+
+/* Not rounded, by what is no whole number above 0, too much, or by a part that is no power of two.
+ */
+START_TEST(test_divisions_that_tell_nothing)
+{
+    static const struct {
+        struct division chain[3];
+        size_t n;
+    } cases[] = {{{{"Div", 0}}, 1},
+                 {{{"Div", -2}}, 1},
+                 {{{"Div", 40000}, {"Div", 40000}}, 2},
+                 {{{"Add", 1 << 24}, {"Div", 2}, {"Add", 1 << 24}}, 3},
+                 {{{"Div", 2}, {"Mul", 3}}, 2}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        for (int is_float = 0; is_float < 2; is_float++) {
+            divide(cases[i].chain, cases[i].n, is_float != 0);
+            expect_refused(&builder, BASE_UNIMPLEMENTED, "");
+        }
+    }
 }
 END_TEST
 
@@ -288,7 +434,7 @@ START_TEST(test_a_step_of_each_row)
     take_of_each("y at", 1);
     load_built(&builder, &built);
     ck_assert(built.model->inputs[1].is_step);
-    ck_assert_int_eq(built.model->inputs[1].step_add, -1);
+    ck_assert_int_eq(built.model->inputs[1].told.add, -1);
     ck_assert(!built.model->inputs[1].step_is_clipped);
     ck_assert_uint_eq(built.model->outputs[0].rank, 3);
     ck_assert_int_eq(built.model->outputs[0].dims[1], 1);
@@ -354,7 +500,10 @@ int main(void)
     tcase_add_test(tests, test_other_arithmetic_is_refused);
     tcase_add_test(tests, test_steps_that_are_cut);
     tcase_add_test(tests, test_other_cuts_are_refused);
-    tcase_add_test(tests, test_an_index_is_nothing_else);
+    tcase_add_test(tests, test_an_index_is_computed);
+    tcase_add_test(tests, test_answered_quotients_are_bounded);
+    tcase_add_test(tests, test_steps_that_are_divided);
+    tcase_add_test(tests, test_divisions_that_tell_nothing);
     tcase_add_test(tests, test_a_step_of_each_row);
     tcase_add_test(tests, test_other_steps_of_each_are_refused);
     tcase_add_test(tests, test_one_input_says_one_step);

@@ -3,6 +3,7 @@
  * asked of every export under tests/data/onnx. */
 #include "base/mem.h"
 #include "cells/model.h"
+#include "cells/stream_steps.h"
 #include "tests/cells/replay.h"
 #include "tests/util.h"
 
@@ -142,7 +143,8 @@ END_TEST
 /* What an input of steps' numbers says: how many there are, or which is the last. */
 static double number_of(const struct cell_tensor *tensor, uint32_t steps)
 {
-    return tensor->is_lengths ? steps : (double)steps - 1 - tensor->step_add;
+    const int64_t left = cell__length_of(model, tensor->sequence, steps);
+    return (double)cell_telling(tensor->told, tensor->is_lengths ? left : left - 1);
 }
 
 /* A tensor of the model for so many steps: random, or zeros. */

@@ -193,8 +193,9 @@ static struct replay_tensor replay_input(const struct ask *ask, uint32_t i)
         }
     }
     for (size_t e = 0; e < made.count; e++) {
-        double left_out = want->is_lengths ? ask->steps[want->sequence] : 0;
-        made.data[e] = sent == NULL ? left_out : element(want, sent->data, e);
+        const int64_t all =
+            want->is_lengths ? cell_telling(want->told, ask->steps[want->sequence]) : 0;
+        made.data[e] = sent == NULL ? (double)all : element(want, sent->data, e);
     }
     return made;
 }

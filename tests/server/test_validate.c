@@ -697,6 +697,36 @@ static void set_length(uint32_t row, int64_t length)
     lengths->data = (const uint8_t *)copy;
 }
 
+/* Of steps that a stride has left: lengths in steps of before. */
+START_TEST(test_lengths_that_are_divided)
+{
+    static const struct {
+        int64_t length;
+        const char *message;
+    } cases[] = {{1, NULL},
+                 {10, NULL},
+                 {0, "input 'lengths': length 0 of row 1, expected 1..10"},
+                 {11, "input 'lengths': length 11 of row 1, expected 1..10"}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct cell_tensor *tensor = NULL;
+        for (uint32_t k = 0; k < chain->n_inputs; k++) {
+            tensor = chain->inputs[k].is_lengths ? &chain->inputs[k] : tensor;
+        }
+        ck_assert_ptr_nonnull(tensor);
+        tensor->told = (struct cell_told){.add = 1, .over = 2, .least = 1};
+        ask_chain(ASK_OPTIONAL);
+        set_length(1, cases[i].length);
+        if (cases[i].message != NULL) {
+            expect(cases[i].message);
+        } else {
+            expect_ok();
+            ask_release(&ask);
+        }
+        tensor->told = (struct cell_told){.add = 0};
+    }
+}
+END_TEST
+
 START_TEST(test_lengths_outside_the_sequence_are_refused)
 {
     const struct {
@@ -857,34 +887,38 @@ START_TEST(test_numbers_of_steps_are_of_steps_that_are_there)
 {
     static const struct {
         int32_t add;
+        uint32_t over;
         bool is_clipped, is_cut;
         int64_t said;
         const char *message;
     } cases[] = {
-        {-1, false, false, STEPS, NULL},
-        {-1, false, false, 1, NULL},
-        {-1, false, false, 0, "input 'tokens': 0 of row 1, expected 1..5"},
-        {-1, false, false, STEPS + 1, "input 'tokens': 6 of row 1, expected 1..5"},
-        {-1, true, false, 0, NULL},
-        {-1, true, false, -3, NULL},
-        {-1, true, false, STEPS + 1, "input 'tokens': 6 of row 1, expected at most 5"},
-        {0, false, false, STEPS, "input 'tokens': 5 of row 1, expected 0..4"},
-        {2, false, false, -2, NULL},
-        {2, false, false, INT64_MAX,
+        {1, 2, false, false, 8, NULL},
+        {1, 2, false, false, 9, "input 'tokens': 9 of row 1, expected 0..8"},
+        {1, 2, false, false, -1, "input 'tokens': -1 of row 1, expected 0..8"},
+        {-1, 0, false, false, STEPS, NULL},
+        {-1, 0, false, false, 1, NULL},
+        {-1, 0, false, false, 0, "input 'tokens': 0 of row 1, expected 1..5"},
+        {-1, 0, false, false, STEPS + 1, "input 'tokens': 6 of row 1, expected 1..5"},
+        {-1, 0, true, false, 0, NULL},
+        {-1, 0, true, false, -3, NULL},
+        {-1, 0, true, false, STEPS + 1, "input 'tokens': 6 of row 1, expected at most 5"},
+        {0, 0, false, false, STEPS, "input 'tokens': 5 of row 1, expected 0..4"},
+        {2, 0, false, false, -2, NULL},
+        {2, 0, false, false, INT64_MAX,
          "input 'tokens': 9223372036854775807 of row 1, expected -2..2"},
-        {2, false, false, INT64_MIN,
+        {2, 0, false, false, INT64_MIN,
          "input 'tokens': -9223372036854775808 of row 1, expected -2..2"},
-        {-1, false, true, STEPS + 3, NULL},
-        {-1, true, true, INT32_MAX, NULL},
-        {-1, false, true, 0, "input 'tokens': 0 of row 1, expected 1..2147483647"},
-        {-1, true, true, INT64_MAX,
+        {-1, 0, false, true, STEPS + 3, NULL},
+        {-1, 0, true, true, INT32_MAX, NULL},
+        {-1, 0, false, true, 0, "input 'tokens': 0 of row 1, expected 1..2147483647"},
+        {-1, 0, true, true, INT64_MAX,
          "input 'tokens': 9223372036854775807 of row 1, expected at most 2147483647"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct cell_tensor *tensor = &tokens->inputs[0];
         tensor->id_bound = 0;
         tensor->is_step = true;
-        tensor->step_add = cases[i].add;
+        tensor->told = (struct cell_told){.add = cases[i].add, .over = cases[i].over};
         tensor->step_is_clipped = cases[i].is_clipped;
         tensor->step_is_ended = cases[i].is_cut;
         ask_init(&ask, tokens, ROWS, STEPS, &numbers, ASK_PLAIN);
@@ -1004,6 +1038,7 @@ static TCase *bad_case(void)
     tcase_add_test(tcase, test_an_empty_sequence_is_refused);
     tcase_add_test(tcase, test_the_longest_sequence_passes_and_one_more_does_not);
     tcase_add_test(tcase, test_lengths_outside_the_sequence_are_refused);
+    tcase_add_test(tcase, test_lengths_that_are_divided);
     tcase_add_test(tcase, test_ids_outside_the_table_are_refused);
     tcase_add_test(tcase, test_narrow_ids_are_checked_too);
     tcase_add_test(tcase, test_ids_that_are_floats_are_checked_too);

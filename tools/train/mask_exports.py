@@ -327,6 +327,73 @@ class PackedIndexed(Packed):
         return self.head(h[torch.arange(x.size(0)), lengths - 1])
 
 
+class Strided(Masked):
+    """lengths divided as a convolution's strides leave steps, and answered too"""
+
+    inputs, outputs = {"x": STEPS, "lengths": BATCH}, {"y": BATCH, "left": BATCH}
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv1d(INPUT, INPUT, 3, 2, padding=1)
+        self.second = nn.Conv1d(INPUT, INPUT, 3, 2, padding=1)
+
+    def forward(self, x, lengths):
+        h = self.second(torch.relu(self.first(x.transpose(1, 2))))
+        left = self.left(lengths)
+        h = self.encode(torch.relu(h).transpose(1, 2), left)
+        return self.head(self.pool(h, torch.arange(h.size(1))[None] < left[:, None])), left
+
+    def left(self, lengths):
+        for _ in range(2):
+            lengths = (lengths - 1) // 2 + 1
+        return lengths
+
+    def encode(self, h, left):
+        return self.rnn(h)[0]
+
+
+class StridedFloats(Strided):
+    """the same by floats (NeMo)"""
+
+    def left(self, lengths):
+        lengths = lengths.float()
+        for _ in range(2):
+            lengths = torch.floor((lengths + 2 - 3) / 2.0 + 1.0)
+        return lengths.to(torch.int64)
+
+
+class StridedPacked(Strided):
+    """packed by such lengths, rounded up"""
+
+    outputs = {"y": BATCH}
+
+    def forward(self, x, lengths):
+        return super().forward(x, lengths)[0]
+
+    def left(self, lengths):
+        return torch.ceil(lengths / 4).long()
+
+    def encode(self, h, left):
+        packed = nn.utils.rnn.pack_padded_sequence(h, left, batch_first=True, enforce_sorted=False)
+        zeros = torch.zeros(2, h.shape[0], HIDDEN // 2)
+        return nn.utils.rnn.pad_packed_sequence(self.rnn(packed, (zeros, zeros))[0], batch_first=True, total_length=h.size(1))[0]
+
+
+class StridedLast(Strided):
+    """the last step that a row has left"""
+
+    outputs = {"y": BATCH}
+
+    def forward(self, x, lengths):
+        h = self.second(torch.relu(self.first(x.transpose(1, 2))))
+        h = self.encode(torch.relu(h).transpose(1, 2), None)
+        last = self.left(lengths) - 1
+        return self.head(h.gather(1, last[:, None, None].expand(-1, 1, HIDDEN)).squeeze(1))
+
+    def left(self, lengths):
+        return torch.div(lengths + 3, 4, rounding_mode="trunc")
+
+
 MODULES = {
     "mask_attended": Attended,
     "mask_clamped": Clamped,
@@ -355,6 +422,10 @@ MODULES = {
     "mask_packed_own": PackedOwn,
     "mask_packed_sum": PackedSum,
     "mask_packed_weighed": PackedWeighed,
+    "mask_strided": Strided,
+    "mask_strided_floats": StridedFloats,
+    "mask_strided_last": StridedLast,
+    "mask_strided_packed": StridedPacked,
 }
 
 
