@@ -6,6 +6,9 @@
  * runs (libmicrohttpd does not look at a suspended connection). For the latter the socket is
  * watched for its peer's end for as long as the connection lives, which costs no system call per
  * request. A client that shuts down only its sending half looks the same and is treated the same.
+ * libmicrohttpd misses an end that comes together with the last bytes: it reads these and waits for
+ * another event of the socket, which there is none of. So who has left and is still expected to
+ * send is given the time to read what has come, and no more.
  *
  * A connection is ended from outside by shutting its socket down: libmicrohttpd reads the end and
  * cleans up in its own order. Time limits are looked at by one timer for all; a limit is kept to
@@ -18,6 +21,9 @@
 
 #include <string.h>
 #include <sys/socket.h>
+
+/* What a client that has left sent before is read by then. */
+#define LEFT_MS 200u
 
 static const char *const phase_names[] = {
     [SRV_HTTP__HEAD] = "head",       [SRV_HTTP__BODY] = "body", [SRV_HTTP__RUNNING] = "running",
@@ -34,6 +40,12 @@ static void freed_cb(uv_handle_t *handle)
     srv_http__handle_closed(http);
 }
 
+/* Whether it is the client's turn. */
+static bool is_to_send(const struct srv_http__connection *connection)
+{
+    return connection->phase == SRV_HTTP__HEAD || connection->phase == SRV_HTTP__BODY;
+}
+
 /* The peer will send no more; or a handshake may go on. */
 static void watch_cb(uv_poll_t *watch, int status, int events)
 {
@@ -47,9 +59,11 @@ static void watch_cb(uv_poll_t *watch, int status, int events)
     }
     uv_poll_stop(watch); // an error of the socket is an end too
     connection->gone = true;
+    srv_loop_update(connection->listener->http->loop);
     if (connection->phase == SRV_HTTP__RUNNING) {
-        srv_loop_update(connection->listener->http->loop);
         srv_http__exchange_cancel(connection, BASE_CANCELLED);
+    } else if (is_to_send(connection)) {
+        srv_http__connection_enter(connection, connection->phase);
     }
 }
 
@@ -149,8 +163,11 @@ void srv_http__connection_enter(struct srv_http__connection *connection, enum sr
     connection->phase = phase;
     connection->deadline_ns = BASE_NEVER;
     if (phase != SRV_HTTP__RUNNING && phase != SRV_HTTP__CUT) {
+        const bool has_left = connection->gone && is_to_send(connection);
+        const uint64_t limit_ms =
+            has_left && limits_ms[phase] > LEFT_MS ? LEFT_MS : limits_ms[phase];
         connection->deadline_ns =
-            base_deadline_after(http->loop->now_ns, (uint64_t)limits_ms[phase] * BASE_NS_PER_MS);
+            base_deadline_after(http->loop->now_ns, limit_ms * BASE_NS_PER_MS);
     }
 }
 
@@ -168,8 +185,10 @@ void srv_http__connections_sweep(struct srv_http__listener *listener, uint64_t n
         if (c->deadline_ns > now_ns) {
             continue;
         }
-        log_debug("http", "connection closed for its time limit phase=%s", phase_names[c->phase]);
-        if (!listener->is_metrics) {
+        const bool has_left = c->gone && is_to_send(c);
+        log_debug("http", "connection closed for its %s phase=%s",
+                  has_left ? "client's end" : "time limit", phase_names[c->phase]);
+        if (!listener->is_metrics && !has_left) {
             http->counts.timed_out++;
         }
         srv_http__connection_cut(c);

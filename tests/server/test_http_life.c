@@ -112,6 +112,77 @@ START_TEST(test_http_client_that_leaves_early)
 }
 END_TEST
 
+/* What a client sends at once: all of it, and its end, is there before the loop looks. */
+static const char *sent_at_once;
+static int left_how;
+static struct http_client left;
+
+static void send_and_leave(struct http_fixture *on_loop)
+{
+    (void)on_loop;
+    left = connect_client();
+    ck_assert(http_send_text(&left, sent_at_once));
+    leave(&left, left_how);
+}
+
+static bool wait_accepted(uint64_t connections)
+{
+    for (int i = 0; i < 5000; i++) {
+        if (http_fixture_state(&fixture).counts.connections >= connections) {
+            return true;
+        }
+        (void)usleep(2000);
+    }
+    return false;
+}
+
+START_TEST(test_http_client_whose_end_comes_with_what_it_sends)
+{
+    static const char *const texts[] = {
+        "", "GET /v2 HT",
+        "POST /v2/models/sum/infer HTTP/1.1\r\nHost: t\r\nContent-Length: 99\r\n\r\n",
+        "POST /v2/models/sum/infer HTTP/1.1\r\nHost: t\r\nContent-Length: 99\r\n\r\n{",
+        "GET /v2/health/live HTTP/1.1\r\nHost: t\r\n\r\nGET /v2 HT"};
+    http_fixture_stop(&fixture);
+    struct srv_http_options options;
+    srv_http_options_init(&options);
+    options.head_ms = options.idle_ms = options.body_ms = 60000;
+    options.send_ms = 200; // or connections are looked at every second
+    http_fixture_start(&fixture, &options);
+    uint64_t accepted = 0;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        for (left_how = 0; left_how < 3; left_how++) {
+            sent_at_once = texts[i];
+            http_fixture_on_loop(&fixture, send_and_leave);
+            ck_assert(wait_accepted(++accepted));
+            ck_assert_msg(http_fixture_wait_connections(&fixture, 0), "text %zu, left by %d", i,
+                          left_how);
+            if (left_how == 2) {
+                http_close(&left);
+            }
+        }
+    }
+    struct http_fixture_state state = http_fixture_state(&fixture);
+    ck_assert_uint_eq(state.counts.bodies_bytes, 0);
+    ck_assert_uint_eq(state.counts.begun, state.counts.answered + state.counts.lost);
+    ck_assert_uint_eq(state.counts.timed_out, 0); // nobody was too slow
+    http_fixture_stop(&fixture);
+}
+END_TEST
+
+START_TEST(test_http_half_closed_page_is_answered)
+{
+    sent_at_once = "GET /v2/health/live HTTP/1.1\r\nHost: t\r\n\r\n";
+    left_how = 2;
+    http_fixture_on_loop(&fixture, send_and_leave);
+    ck_assert_int_eq(http_read(&left, 5000, false).code, 200);
+    ck_assert(http_is_closed(&left, 5000));
+    http_close(&left);
+    ck_assert(http_fixture_wait_connections(&fixture, 0));
+    http_fixture_stop(&fixture);
+}
+END_TEST
+
 START_TEST(test_http_clients_come_and_go)
 {
     // Random leaving at random times; in the end every request has exactly one end.
@@ -396,6 +467,8 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, NULL);
     tcase_add_loop_test(tc, test_http_client_that_leaves_cancels, 0, 3);
     tcase_add_test(tc, test_http_client_that_leaves_early);
+    tcase_add_test(tc, test_http_client_whose_end_comes_with_what_it_sends);
+    tcase_add_test(tc, test_http_half_closed_page_is_answered);
     tcase_add_test(tc, test_http_clients_come_and_go);
     tcase_add_test(tc, test_http_drain_finishes_what_runs);
     tcase_add_test(tc, test_http_drain_keeps_metrics);
