@@ -319,6 +319,7 @@ SERVER_SRCS = \
   server/grpc/codec.c \
   server/grpc/contents.c \
   server/grpc/dialog.c \
+  server/grpc/drain.c \
   server/grpc/health.c \
   server/grpc/infer.c \
   server/grpc/input.c \

@@ -19,6 +19,7 @@ struct srv_grpc__turns {
     uv_check_t turn;
     uv_timer_t tick;
     uv_timer_t dialogs;
+    uv_timer_t drain;
     uint32_t open;
 };
 
@@ -77,24 +78,31 @@ bool srv_grpc__batches_init(struct srv_grpc *server)
         return false;
     }
     server->turns = turns;
-    turns->open = 3;
-    turns->turn.data = turns->tick.data = turns->dialogs.data = server;
+    turns->open = 4;
+    turns->turn.data = turns->tick.data = turns->dialogs.data = turns->drain.data = server;
     // None of these can fail.
     int failed = uv_check_init(&server->loop->uv, &turns->turn);
     failed |= uv_check_start(&turns->turn, on_turn);
     failed |= uv_timer_init(&server->loop->uv, &turns->tick);
     failed |= uv_timer_init(&server->loop->uv, &turns->dialogs);
+    failed |= uv_timer_init(&server->loop->uv, &turns->drain);
     base_assert(failed == 0);
     // Open calls keep the loop going, not these.
     uv_unref(srv_uv_handle(&turns->turn));
     uv_unref(srv_uv_handle(&turns->tick));
     uv_unref(srv_uv_handle(&turns->dialogs));
+    uv_unref(srv_uv_handle(&turns->drain));
     return true;
 }
 
 uv_timer_t *srv_grpc__batches_timer(struct srv_grpc *server)
 {
     return &server->turns->dialogs;
+}
+
+uv_timer_t *srv_grpc__batches_drain_timer(struct srv_grpc *server)
+{
+    return &server->turns->drain;
 }
 
 static void on_closed(uv_handle_t *handle)
@@ -110,9 +118,10 @@ void srv_grpc__batches_close(struct srv_grpc *server)
     struct srv_grpc__turns *turns = server->turns;
     base_assert(server->batches == 0);
     if (turns != NULL) {
-        turns->turn.data = turns->tick.data = turns->dialogs.data = turns;
+        turns->turn.data = turns->tick.data = turns->dialogs.data = turns->drain.data = turns;
         uv_close(srv_uv_handle(&turns->turn), on_closed);
         uv_close(srv_uv_handle(&turns->tick), on_closed);
         uv_close(srv_uv_handle(&turns->dialogs), on_closed);
+        uv_close(srv_uv_handle(&turns->drain), on_closed);
     }
 }

@@ -122,13 +122,16 @@ struct srv_grpc {
     struct srv_grpc__call *watch_first, *watch_last;
 
     bool draining;
-    bool shut_down; /* gRPC has reported the end of its shutdown */
+    bool closing;   /* gRPC shuts down: it is given no more accepts */
+    bool shut_down; /* and has reported the end of that */
     bool drained;
     struct srv_grpc__event shutdown;
     struct base_event abandoned; /* a failed start waits here for gRPC's report */
     struct base_message drain_message;
     void (*drain_done)(void *context);
     void *drain_context;
+    uint64_t drain_arrived;            /* calls, at the last look for more */
+    uint32_t drain_looks, drain_quiet; /* all looks, and the last ones that saw none */
 };
 
 /* ---- pool.c; loop thread ---- */
@@ -261,6 +264,8 @@ void srv_grpc__batches_expect(struct srv_grpc *server);
 
 /* A timer of the loop for dialogs; its data is the server. */
 uv_timer_t *srv_grpc__batches_timer(struct srv_grpc *server);
+/* Likewise for the drain. */
+uv_timer_t *srv_grpc__batches_drain_timer(struct srv_grpc *server);
 
 /* Starts a batch; ended->happened() comes on the loop thread, never from inside this call. */
 void srv_grpc__batch_start(struct srv_grpc__call *call, const grpc_op *ops, size_t count,

@@ -86,7 +86,7 @@ void srv_grpc__pool_replace(struct srv_grpc__call *call)
     server->counts.open++;
     server->counts.arrived++;
     srv_grpc__batches_expect(server);
-    if (!server->draining) {
+    if (!server->closing) {
         post_or_owe(server, method_index(call));
     }
 }
@@ -99,7 +99,7 @@ void srv_grpc__pool_put(struct srv_grpc__call *call)
     call->next = server->free;
     server->free = call;
     server->counts.objects_free++;
-    if (server->missing > 0 && !server->draining) {
+    if (server->missing > 0 && !server->closing) {
         post_missing(server);
     }
     srv_grpc__check_drained(server);

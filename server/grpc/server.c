@@ -1,12 +1,8 @@
-/* Start, drain and stop of the gRPC front end, and its completion threads.
+/* Start and stop of the gRPC front end, and its completion threads.
  *
  * gRPC does the network work inside grpc_completion_queue_next(): the completion thread is the one
  * that reads sockets, parses HTTP/2 and then finds the calls it thereby made complete. It decodes
- * requests and hands them to the loop thread (call.c), which does everything else.
- *
- * Drain: gRPC stops listening, returns all posted accepts, tells peers to go away and reports when
- * the last connection is closed. We are drained when that report, the last returned accept and the
- * last open call have all come; in any order. */
+ * requests and hands them to the loop thread (call.c), which does everything else. */
 #include "server/grpc/server.h"
 
 #include "base/assert.h"
@@ -375,63 +371,6 @@ void srv_grpc_counts(const struct srv_grpc *server, struct srv_grpc_counts *coun
     *counts = server->counts;
     base_assert(counts->objects == counts->objects_free + counts->objects_posted + counts->open);
     base_assert(counts->arrived == counts->finished + counts->open);
-}
-
-/* ---- Drain and stop ---- */
-
-static void deliver_drained(struct base_message *message)
-{
-    struct srv_grpc *server = SRV_GRPC__CONTAINER(message, struct srv_grpc, drain_message);
-    server->drain_done(server->drain_context);
-}
-
-void srv_grpc__check_drained(struct srv_grpc *server)
-{
-    if (!server->shut_down || server->drained ||
-        server->counts.objects_free < server->counts.objects) {
-        return;
-    }
-    server->drained = true;
-    srv_grpc__batches_close(server); // while the loop still turns
-    // Posted: gRPC may stand below us on the stack, and done will want to stop it.
-    server->drain_message.deliver = deliver_drained;
-    srv_loop_post(server->loop, &server->drain_message);
-}
-
-static void deliver_shutdown(struct base_message *message)
-{
-    struct srv_grpc *server = SRV_GRPC__CONTAINER(message, struct srv_grpc, drain_message);
-    server->shut_down = true;
-    srv_grpc__check_drained(server);
-}
-
-static void on_shutdown(struct srv_grpc__event *event, bool ok)
-{
-    struct srv_grpc *server = SRV_GRPC__CONTAINER(event, struct srv_grpc, shutdown);
-    (void)ok;
-    server->drain_message.deliver = deliver_shutdown;
-    srv_loop_post(server->loop, &server->drain_message);
-}
-
-void srv_grpc_drain(struct srv_grpc *server, void (*done)(void *context), void *context)
-{
-    base_assert(srv_loop_is_owner(server->loop));
-    base_assert(!server->draining);
-    server->draining = true;
-    server->drain_done = done;
-    server->drain_context = context;
-    server->shutdown.happened = on_shutdown;
-    srv_grpc__streams_drain(server);
-    srv_grpc__dialogs_drain(server);
-    grpc_server_shutdown_and_notify(server->server, server->arrivals, &server->shutdown);
-}
-
-void srv_grpc_cancel_all(struct srv_grpc *server)
-{
-    base_assert(srv_loop_is_owner(server->loop));
-    base_assert(server->draining);
-    srv_grpc__watch_all(server); // or nobody would be told
-    grpc_server_cancel_all_calls(server->server);
 }
 
 void srv_grpc_stop(struct srv_grpc *server)

@@ -53,10 +53,12 @@ uint16_t srv_grpc_port(const struct srv_grpc *server);
  */
 void srv_grpc_set_tls(struct srv_grpc *server, const struct srv_tls *tls);
 
-/* Stops listening and tells every peer to go away; calls that are here finish, streams when all
- * that they have read is answered: with UNAVAILABLE where the client has not ended its half before.
- * Dialogs (Health/Watch, reflection) end at once, likewise. done(context) comes on the loop thread,
- * never from inside this call, when the last one has and every connection is closed. Once. */
+/* Stops listening and tells every peer to go away, once no new call has come for 20 ms, half a
+ * second later at most: core is to refuse by then what is new. Calls that are here finish, streams
+ * when all that they have read is answered: with UNAVAILABLE where the client has not ended its
+ * half before. Dialogs (Health/Watch, reflection) end at once, likewise. done(context) comes on the
+ * loop thread, never from inside this call, when the last one has and every connection is closed.
+ * Once. */
 void srv_grpc_drain(struct srv_grpc *server, void (*done)(void *context), void *context);
 
 /* After drain: closes all connections, so that unfinished calls end as cancelled. */

@@ -66,14 +66,15 @@ static void on_drained(void *context)
     base_event_signal(&fixture->drained);
 }
 
-static void drain_task(struct grpc_fixture *fixture)
+void grpc_fixture_drain_here(struct grpc_fixture *fixture)
 {
+    fixture->core.draining = true; // refuses what is new, as the daemon's does by then
     srv_grpc_drain(fixture->server, on_drained, fixture);
 }
 
 void grpc_fixture_drain(struct grpc_fixture *fixture)
 {
-    grpc_fixture_on_loop(fixture, drain_task);
+    grpc_fixture_on_loop(fixture, grpc_fixture_drain_here);
 }
 
 static void cancel_all_task(struct grpc_fixture *fixture)

@@ -29,6 +29,7 @@ void grpc_fixture_on_loop(struct grpc_fixture *fixture, void (*function)(struct 
 /* Drains, waits until drained, stops, and joins the loop. */
 void grpc_fixture_stop(struct grpc_fixture *fixture);
 void grpc_fixture_drain(struct grpc_fixture *fixture);      /* only begins */
+void grpc_fixture_drain_here(struct grpc_fixture *fixture); /* by a caller on the loop thread */
 void grpc_fixture_cancel_all(struct grpc_fixture *fixture); /* after drain */
 bool grpc_fixture_wait_drained(struct grpc_fixture *fixture, uint64_t timeout_ms);
 void grpc_fixture_end(struct grpc_fixture *fixture); /* after drained: stops and joins */

@@ -479,6 +479,53 @@ START_TEST(test_life_drain_lets_open_calls_finish)
 }
 END_TEST
 
+/* More than there are accepts. */
+enum { ON_THEIR_WAY = 200 };
+static struct grpc_client_call *on_their_way[ON_THEIR_WAY];
+
+/* All of them wait inside gRPC when the drain begins: the loop, which takes them, stands still. */
+static void start_and_drain(struct grpc_fixture *on_loop)
+{
+    for (int i = 0; i < ON_THEIR_WAY; i++) {
+        on_their_way[i] = start_call(0);
+    }
+    (void)usleep(300000);
+    grpc_fixture_drain_here(on_loop);
+}
+
+START_TEST(test_life_drain_refuses_calls_on_their_way)
+{
+    start_with(NULL);
+    ck_assert_int_eq(wait_call(start_call(0)), GRPC_STATUS_OK); // it is connected
+    grpc_fixture_on_loop(&fixture, start_and_drain);
+    for (int i = 0; i < ON_THEIR_WAY; i++) {
+        ck_assert_int_eq(wait_call(on_their_way[i]), GRPC_STATUS_UNAVAILABLE);
+    }
+    ck_assert(grpc_fixture_wait_drained(&fixture, 10000));
+    check_accounts();
+    ck_assert_uint_eq(fixture.core.counters.requests_total[SRV_PROTOCOL_GRPC][BASE_UNAVAILABLE],
+                      ON_THEIR_WAY);
+    grpc_client_free(client);
+    grpc_fixture_end(&fixture);
+    free(request);
+}
+END_TEST
+
+START_TEST(test_life_drain_ends_though_calls_keep_coming)
+{
+    start_with(NULL);
+    ck_assert_int_eq(wait_call(start_call(0)), GRPC_STATUS_OK);
+    grpc_fixture_drain(&fixture);
+    while (!grpc_fixture_wait_drained(&fixture, 1)) {
+        ck_assert_int_ne(wait_call(start_call(0)), GRPC_STATUS_OK);
+    }
+    check_accounts();
+    grpc_client_free(client);
+    grpc_fixture_end(&fixture);
+    free(request);
+}
+END_TEST
+
 START_TEST(test_life_cancel_all_ends_what_does_not_finish)
 {
     start_with(NULL);
@@ -566,6 +613,8 @@ int main(int argc, char **argv)
     tcase_add_test(tcase, test_life_message_too_large_never_arrives);
     tcase_add_test(tcase, test_life_drain_lets_open_calls_finish);
     tcase_add_test(tcase, test_life_cancel_all_ends_what_does_not_finish);
+    tcase_add_test(tcase, test_life_drain_refuses_calls_on_their_way);
+    tcase_add_test(tcase, test_life_drain_ends_though_calls_keep_coming);
     tcase_add_test(tcase, test_life_drain_while_idle);
     tcase_add_test(tcase, test_life_several_completion_threads);
     suite_add_tcase(suite, tcase);
