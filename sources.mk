@@ -1008,10 +1008,12 @@ TEST_SCRIPTS = \
   tests/test_run.sh \
 
 # Suites left out of BUILD=tsan, each with its reason beside it.
-# - test_grpc_life, _order, _reflection, _server, _stream, _stream_life, _tls, _watch, test_load: gRPC is not built for
-#   it, so what it synchronises looks like races. test_load passes with TSAN_OPTIONS=ignore_noninstrumented_modules=1 CK_FORK=no.
+# - test_grpc_access, _life, _order, _parts, _reflection, _server, _stream, _stream_life, _tls, _watch, test_load: gRPC is
+#   not built for it, so what it synchronises looks like races. test_load passes with
+#   TSAN_OPTIONS=ignore_noninstrumented_modules=1 CK_FORK=no.
 TSAN_EXCLUDED = \
   tests/loadgen/test_load.c \
+  tests/server/test_grpc_access.c \
   tests/server/test_grpc_life.c \
   tests/server/test_grpc_order.c \
   tests/server/test_grpc_parts.c \
