@@ -118,7 +118,7 @@ struct read_task {
     struct base_message message;
     struct grpc_fixture *fixture;
     struct srv_grpc_counts counts;
-    uint32_t running;
+    uint32_t running, cancels;
     struct base_event done;
 };
 
@@ -127,6 +127,7 @@ static void deliver_read(struct base_message *message)
     struct read_task *task = (struct read_task *)(void *)message;
     srv_grpc_counts(task->fixture->server, &task->counts);
     task->running = task->fixture->core.running;
+    task->cancels = task->fixture->core.cancels;
     base_event_signal(&task->done);
 }
 
@@ -151,6 +152,19 @@ bool grpc_fixture_wait_running(struct grpc_fixture *fixture, uint32_t running)
         struct read_task task;
         read_state(fixture, &task);
         if (task.running == running) {
+            return true;
+        }
+        usleep(1000);
+    }
+    return false;
+}
+
+bool grpc_fixture_wait_cancels(struct grpc_fixture *fixture, uint32_t cancels)
+{
+    for (uint32_t i = 0; i < 10000; i++) {
+        struct read_task task;
+        read_state(fixture, &task);
+        if (task.cancels == cancels) {
             return true;
         }
         usleep(1000);

@@ -38,6 +38,8 @@ struct srv_grpc_counts grpc_fixture_counts(struct grpc_fixture *fixture);
 
 /* Polls until the number of running requests is that; false after ten seconds. */
 bool grpc_fixture_wait_running(struct grpc_fixture *fixture, uint32_t running);
+/* The same for those that were cancelled, ever. */
+bool grpc_fixture_wait_cancels(struct grpc_fixture *fixture, uint32_t cancels);
 
 /* Polls until no call is open; false after ten seconds. counts (may be NULL): of that moment. */
 bool grpc_fixture_wait_idle(struct grpc_fixture *fixture, struct srv_grpc_counts *counts);

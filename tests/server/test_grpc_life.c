@@ -288,8 +288,7 @@ START_TEST(test_life_cancelled_call_stays_until_core_is_done)
     ck_assert(grpc_fixture_wait_running(&fixture, 1));
     grpc_client_cancel(goes);
     ck_assert_int_eq(wait_call(goes), GRPC_STATUS_CANCELLED);
-    (void)usleep(100000);
-    ck_assert_uint_eq(fixture.core.cancels, 1);
+    ck_assert(grpc_fixture_wait_cancels(&fixture, 1));
     ck_assert_uint_eq(grpc_fixture_counts(&fixture).open, 1);
     grpc_fixture_on_loop(&fixture, release_all);
     ck_assert(grpc_fixture_wait_idle(&fixture, NULL));

@@ -161,9 +161,7 @@ START_TEST(test_cancel_while_a_part_is_being_sent)
     grpc_client_stream_cancel(stream);
     ck_assert_int_eq(finish(stream), GRPC_STATUS_CANCELLED);
     if (_i == 2) {
-        while (streams_fixture.core.cancels < 2) {
-            (void)usleep(1000);
-        }
+        ck_assert(grpc_fixture_wait_cancels(&streams_fixture, 2));
         grpc_fixture_on_loop(&streams_fixture, streams_release_all);
     }
     ck_assert(grpc_fixture_wait_idle(&streams_fixture, NULL));
