@@ -100,6 +100,7 @@ struct srv_http {
     struct srv_http_counts counts;
     uint64_t responses[6]; /* by the code's first digit */
     bool draining, stopping;
+    uint32_t drain_looks;           /* at connections, since the drain began */
     void (*drained)(void *context); /* NULL once called */
     void *drained_context;
 };

@@ -16,6 +16,12 @@
 #define SWEEP_MS_MIN 10u
 #define SWEEP_MS_MAX 1000u
 
+/* A drain looks at connections this often. The first time it stops listening, so that none begins
+ * and is cut before it is heard; the last time it cuts those that wait for their next request: what
+ * has been sent by then has been read and refused, in the turns of the loop that are between. */
+#define DRAIN_LOOK_MS 25u
+#define DRAIN_LOOKS   3u
+
 void srv_http_options_init(struct srv_http_options *options)
 {
     *options = (struct srv_http_options){
@@ -63,7 +69,7 @@ void srv_http__stay_awake(struct srv_http *http)
     }
 }
 
-static bool is_drained(const struct srv_http *http)
+static bool is_empty(const struct srv_http *http)
 {
     return http->draining && http->listeners[SRV_HTTP__INFER].n_connections == 0;
 }
@@ -78,10 +84,23 @@ static void prepare_cb(uv_prepare_t *prepare)
             srv_http__listener_run(&http->listeners[i]);
         }
     }
-    if (is_drained(http) && http->drained != NULL) {
+    if (is_empty(http) && http->drain_looks == DRAIN_LOOKS && http->drained != NULL) {
         void (*drained)(void *context) = http->drained;
         http->drained = NULL;
         drained(http->drained_context);
+    }
+}
+
+static void drain_look(struct srv_http *http)
+{
+    struct srv_http__listener *infer = &http->listeners[SRV_HTTP__INFER];
+    if (http->drain_looks == 1) {
+        srv_http__listener_quiesce(infer);
+    }
+    for (struct srv_http__connection *c = infer->first; c != NULL; c = c->next) {
+        if (c->phase == SRV_HTTP__HEAD && http->drain_looks == DRAIN_LOOKS) {
+            srv_http__connection_cut(c);
+        }
     }
 }
 
@@ -91,6 +110,10 @@ static void sweep_cb(uv_timer_t *timer)
     uint64_t now_ns = srv_loop_update(http->loop);
     for (int i = 0; i < SRV_HTTP__LISTENERS; i++) {
         srv_http__connections_sweep(&http->listeners[i], now_ns);
+    }
+    if (http->draining && http->drain_looks < DRAIN_LOOKS) {
+        http->drain_looks++;
+        drain_look(http);
     }
 }
 
@@ -226,17 +249,10 @@ void srv_http_drain(struct srv_http *http, void (*done)(void *context), void *co
 {
     base_assert(srv_loop_is_owner(http->loop));
     base_assert(!http->draining);
-    struct srv_http__listener *infer = &http->listeners[SRV_HTTP__INFER];
     http->draining = true;
     http->drained = done;
     http->drained_context = context;
-    srv_http__listener_quiesce(infer);
-    for (struct srv_http__connection *c = infer->first; c != NULL; c = c->next) {
-        if (c->phase == SRV_HTTP__HEAD) {
-            srv_http__connection_cut(c);
-        }
-    }
-    srv_http__stay_awake(http); // there may be no connection at all
+    uv_timer_start(&http->sweep, sweep_cb, DRAIN_LOOK_MS, DRAIN_LOOK_MS);
 }
 
 void srv_http_cancel_all(struct srv_http *http)
@@ -256,7 +272,7 @@ void srv_http_cancel_all(struct srv_http *http)
 void srv_http_stop(struct srv_http *http)
 {
     base_assert(srv_loop_is_owner(http->loop));
-    base_assert(is_drained(http) && http->drained == NULL);
+    base_assert(is_empty(http) && http->drained == NULL);
     close_all(http);
 }
 

@@ -65,8 +65,9 @@ enum base_status srv_http_set_tls(struct srv_http *http, const struct srv_tls *t
 uint16_t srv_http_port(const struct srv_http *http);
 uint16_t srv_http_metrics_port(const struct srv_http *http);
 
-/* Stops listening for inference and closes idle connections; requests that are here finish, each
- * with `Connection: close`. done(context) comes once, never from inside this call, when the last
+/* Stops listening for inference, and in 75 ms closes idle connections: core is to refuse by now
+ * what is new, and what was on its way is told so. Requests that are here finish, and their
+ * connections with them. done(context) comes once, never from inside this call, when the last
  * connection is closed. /metrics goes on until stop. */
 void srv_http_drain(struct srv_http *http, void (*done)(void *context), void *context);
 

@@ -80,14 +80,15 @@ static void on_drained(void *context)
     base_event_signal(&fixture->drained);
 }
 
-static void drain_task(struct http_fixture *fixture)
+void http_fixture_drain_here(struct http_fixture *fixture)
 {
+    fixture->core.draining = true; // refuses what is new, as the daemon's does by then
     srv_http_drain(fixture->server, on_drained, fixture);
 }
 
 void http_fixture_drain(struct http_fixture *fixture)
 {
-    http_fixture_on_loop(fixture, drain_task);
+    http_fixture_on_loop(fixture, http_fixture_drain_here);
 }
 
 static void cancel_all_task(struct http_fixture *fixture)

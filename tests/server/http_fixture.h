@@ -28,6 +28,7 @@ void http_fixture_on_loop(struct http_fixture *fixture, void (*function)(struct 
  * idle. */
 void http_fixture_stop(struct http_fixture *fixture);
 void http_fixture_drain(struct http_fixture *fixture);      /* only begins */
+void http_fixture_drain_here(struct http_fixture *fixture); /* by a caller on the loop thread */
 void http_fixture_cancel_all(struct http_fixture *fixture); /* after drain */
 bool http_fixture_wait_drained(struct http_fixture *fixture, uint64_t timeout_ms);
 void http_fixture_end(struct http_fixture *fixture); /* after drained: stops and joins */

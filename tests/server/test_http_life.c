@@ -251,6 +251,34 @@ START_TEST(test_http_drain_finishes_what_runs)
 }
 END_TEST
 
+/* A request that has come when the drain begins and nobody has read yet. */
+static void send_and_drain(struct http_fixture *on_loop)
+{
+    send_infer(&left);
+    http_fixture_drain_here(on_loop);
+}
+
+START_TEST(test_http_drain_answers_what_has_been_sent)
+{
+    left = connect_client();
+    ck_assert_int_eq(http_request(&left, "GET", "/v2", "", NULL).code, 200);
+    http_fixture_on_loop(&fixture, send_and_drain);
+    char value[32] = "";
+    struct http_answer answer = http_read(&left, 5000, false);
+    ck_assert_int_eq(answer.code, 503); // core refuses it
+    ck_assert(http_header(&answer, "Connection", value, sizeof value));
+    ck_assert_str_eq(value, "close");
+    ck_assert(http_is_closed(&left, 5000));
+    ck_assert(http_fixture_wait_drained(&fixture, 5000));
+    struct http_fixture_state state = http_fixture_state(&fixture);
+    ck_assert_uint_eq(state.counts.begun, 2);
+    ck_assert_uint_eq(state.counts.answered, 2);
+    ck_assert_uint_eq(state.counts.timed_out, 0);
+    http_close(&left);
+    http_fixture_end(&fixture);
+}
+END_TEST
+
 START_TEST(test_http_drain_keeps_metrics)
 {
     struct http_client scraper;
@@ -471,6 +499,7 @@ int main(void)
     tcase_add_test(tc, test_http_half_closed_page_is_answered);
     tcase_add_test(tc, test_http_clients_come_and_go);
     tcase_add_test(tc, test_http_drain_finishes_what_runs);
+    tcase_add_test(tc, test_http_drain_answers_what_has_been_sent);
     tcase_add_test(tc, test_http_drain_keeps_metrics);
     tcase_add_test(tc, test_http_cancel_all_answers_and_closes);
     tcase_add_test(tc, test_http_cancel_all_ends_unread_answers);
