@@ -53,7 +53,7 @@ uint16_t srv_grpc_port(const struct srv_grpc *server);
  */
 void srv_grpc_set_tls(struct srv_grpc *server, const struct srv_tls *tls);
 
-/* Stops listening and tells every peer to go away, once no new call has come for 20 ms, half a
+/* Stops listening and tells every peer to go away, once no new call has come for 75 ms, half a
  * second later at most: core is to refuse by then what is new. Calls that are here finish, streams
  * when all that they have read is answered: with UNAVAILABLE where the client has not ended its
  * half before. Dialogs (Health/Watch, reflection) end at once, likewise. done(context) comes on the
