@@ -166,17 +166,20 @@ CELLS_SRCS = \
   cells/import/order.c \
   cells/import/plan.c \
   cells/import/products.c \
+  cells/import/choice.c \
   cells/import/conditions.c \
   cells/import/connect.c \
   cells/import/ctc.c \
   cells/import/scatter.c \
   cells/import/scores.c \
   cells/import/some_steps.c \
+  cells/import/step_number.c \
   cells/import/sorted.c \
   cells/import/stages.c \
   cells/import/stated.c \
   cells/import/stft.c \
   cells/import/lineage.c \
+  cells/import/listed.c \
   cells/import/loop_body.c \
   cells/import/mirror.c \
   cells/import/sym.c \

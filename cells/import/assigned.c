@@ -6,7 +6,8 @@
  *
  * Where all other indices are whole ranges, and the Loop has as many steps as the axis is long, the
  * tensor behind the Loop is the h of all steps beside each other, whatever it was before. So h goes
- * to a list. That it has the shape of what it is assigned to, and the list as many elements, an
+ * to a list, with what the place had before where it goes to a part of it, `out[:, t, :n] = h`.
+ * That it has the shape of what it is assigned to, and the list as many elements, an
  * Expand and a Reshape say: where they do not, the file is refused.
  *
  * A list that has elements before the Loop is likewise an empty one, to which they are added in
@@ -14,18 +15,34 @@
 #include "cells/import/assigned.h"
 
 #include "cells/import/loop_body.h"
+#include "cells/import/ops.h"
 
 #include <string.h>
+
+/* Assignments to one place in a step. */
+#define PUTS_MAX 8u
+
+/* One of them: to all of the place, or to elements from..end-1 along one axis of it. */
+struct put {
+    const char *to; /* the tensor as it was before */
+    const char *result;
+    bool is_kept; /* the result has the step's axis, of one element, as in out[:, t : t + 1] */
+    bool is_part;
+    uint32_t axis; /* of the tensor, not the step's */
+    int64_t from, end;
+};
 
 /* The tensor that a body carries, and what is assigned to it. */
 struct assignment {
     struct cell__loop_body body;
-    const char *carried; /* by what name it comes in */
-    uint32_t number;     /* of those that are carried */
-    uint32_t axis;       /* the step's */
-    const char *index;   /* what numbers the places: the step, or */
-    const char *last;    /* this less the step, where that is not NULL */
-    const char *result;  /* what is assigned */
+    const char *carried;      /* by what name it comes in */
+    uint32_t number;          /* of those that are carried */
+    uint32_t axis;            /* the step's */
+    const char *index;        /* what numbers the places: the step, or */
+    const char *last;         /* this less the step, where that is not NULL */
+    struct cell__shape shape; /* of the tensor */
+    uint32_t n_puts;
+    struct put puts[PUTS_MAX]; /* the first one last */
 };
 
 /* -1 times the number of the step. */
@@ -67,38 +84,121 @@ static bool is_shape(const Onnx__NodeProto *node)
 }
 
 /* All numbers of axis k of the carried tensor: Range(0, Shape(carried)[k], 1). */
-static bool is_whole(const struct assignment *a, const char *name, uint32_t k)
+static bool is_whole(const struct assignment *a, const struct put *put, const char *name,
+                     uint32_t k)
 {
-    static const char *const same[] = {"Cast", "Squeeze", "Unsqueeze", "Identity", NULL};
+    static const char *const wraps[] = {"Cast", "Squeeze", "Unsqueeze", "Identity", NULL};
     const Onnx__NodeProto *range = cell__body_maker(&a->body, name);
     if (!cell__is_op(range, "Range", 3) || !cell__body_is_integer(&a->body, range->input[0], 0) ||
         !cell__body_is_integer(&a->body, range->input[2], 1)) {
         return false;
     }
     const Onnx__NodeProto *size =
-        cell__body_maker(&a->body, cell__body_look(&a->body, range->input[1], same));
+        cell__body_maker(&a->body, cell__body_look(&a->body, range->input[1], wraps));
     if (!cell__is_op(size, "Gather", 2) || !cell__body_is_integer(&a->body, size->input[1], k)) {
         return false;
     }
     const Onnx__NodeProto *shape = cell__body_maker(&a->body, size->input[0]);
-    return is_shape(shape) && strcmp(shape->input[0], a->carried) == 0;
+    return is_shape(shape) && (strcmp(shape->input[0], a->carried) == 0 ||
+                               strcmp(shape->input[0], put->to) == 0); // which are as large
 }
 
-/* The axis of the step among the indices, where all others are whole. */
-static bool find_axis(struct assignment *a, const char *indices)
+/* Between an index and what it is made of. */
+static const char *const spread[] = {"Unsqueeze", "Squeeze",  "Expand", "Reshape",
+                                     "Cast",      "Identity", NULL};
+static const char *const scalar[] = {"Identity", "Cast", "Squeeze", "Unsqueeze", NULL};
+static const char *const same[] = {"Identity", NULL};
+
+/* Elements from..end-1 of an axis, or the step's own alone. */
+struct span {
+    bool is_step;
+    int64_t from, end;
+};
+
+/* A constant, or one that has been given an axis. */
+static bool read_integer(const struct assignment *a, const char *name, int64_t *out)
 {
-    static const char *const spread[] = {"Unsqueeze", "Squeeze",  "Expand", "Reshape",
-                                         "Cast",      "Identity", NULL};
+    return cell__body_integer(&a->body, name, out) ||
+           cell__body_integer(&a->body, cell__body_look(&a->body, name, scalar), out);
+}
+
+/* Whether a Slice takes such, along the axis that *axis says. */
+static bool is_span(const struct assignment *a, const Onnx__NodeProto *slice, int64_t *axis,
+                    struct span *out)
+{
+    const struct cell__loop_body *body = &a->body;
+    int64_t more = 0;
+    *out = (struct span){.from = 0};
+    if (!cell__is_op(slice, "Slice", 4) || !read_integer(a, slice->input[3], axis) ||
+        (slice->n_input > 4 && (!read_integer(a, slice->input[4], &more) || more != 1))) {
+        return false;
+    }
+    if (read_integer(a, slice->input[1], &out->from)) {
+        return read_integer(a, slice->input[2], &out->end);
+    }
+    const Onnx__NodeProto *next =
+        cell__body_maker(body, cell__body_look(body, slice->input[2], scalar));
+    out->is_step = strcmp(cell__body_look(body, slice->input[1], scalar), body->step) == 0;
+    return out->is_step && cell__is_op(next, "Add", 2) &&
+           strcmp(cell__body_look(body, next->input[0], scalar), body->step) == 0 &&
+           cell__body_integer(body, next->input[1], &more) && more == 1;
+}
+
+/* The span along axis k as the elements that there are; false: there are none, or nobody knows. */
+static bool settle(const struct assignment *a, uint32_t k, struct span *span)
+{
+    const int64_t size = cell__axis_size(a->body.im, &a->shape.axes[k]);
+    span->from += span->from < 0 ? size : 0;
+    span->end += span->end < 0 ? size : 0;
+    span->end = span->end > size ? size : span->end;
+    return size > 0 && span->from >= 0 && span->from < span->end;
+}
+
+/* An index along axis k: the step's number, or that alone of all, or some of all; *is_step: which.
+ */
+static bool read_index(struct assignment *a, struct put *put, const char *name, uint32_t k,
+                       bool *is_step)
+{
+    const char *of = cell__body_look(&a->body, name, spread);
+    const Onnx__NodeProto *slice = cell__body_maker(&a->body, of);
+    struct span span;
+    int64_t axis = 0;
+    *is_step = is_of_step(a, of);
+    if (*is_step || is_whole(a, put, of, k)) {
+        return true;
+    }
+    if (!is_span(a, slice, &axis, &span) || axis != 0 ||
+        !is_whole(a, put, cell__body_look(&a->body, slice->input[0], spread), k)) {
+        return false;
+    }
+    *is_step = span.is_step;
+    if (span.is_step) {
+        a->index = a->body.step;
+        a->last = NULL;
+        put->is_kept = true;
+        return true;
+    }
+    const bool is_first = !put->is_part;
+    put->is_part = true;
+    put->axis = k;
+    const bool is_some = k < a->shape.rank && settle(a, k, &span);
+    put->from = span.from;
+    put->end = span.end;
+    return is_first && is_some;
+}
+
+/* The axis of the step among the indices, where all others are whole, or a part of one axis. */
+static bool find_axis(struct assignment *a, struct put *put, const char *indices)
+{
     const Onnx__NodeProto *concat = cell__body_maker(&a->body, indices);
     bool has_step = false;
+    bool is_step = false;
     if (!cell__is_op(concat, "Concat", 1)) {
         a->axis = 0;
-        return is_of_step(a, cell__body_look(&a->body, indices, spread));
+        return read_index(a, put, indices, 0, &is_step) && is_step;
     }
     for (uint32_t k = 0; k < concat->n_input && k < CELL_RANK_MAX; k++) {
-        const char *of = cell__body_look(&a->body, concat->input[k], spread);
-        const bool is_step = !has_step && is_of_step(a, of);
-        if (!is_step && !is_whole(a, of, k)) {
+        if (!read_index(a, put, concat->input[k], k, &is_step) || (is_step && has_step)) {
             return false;
         }
         a->axis = is_step ? k : a->axis;
@@ -107,32 +207,64 @@ static bool find_axis(struct assignment *a, const char *indices)
     return has_step && concat->n_input <= CELL_RANK_MAX;
 }
 
-/* Whether the shape is that of the step's place of the carried tensor. */
-static bool is_shape_of_place(const struct assignment *a, const char *name)
+/* Whether a node takes the step's place of a tensor, of which it stays an axis (*keeps) or not. */
+static bool takes_place(const struct assignment *a, const Onnx__NodeProto *node, bool *keeps)
 {
-    static const char *const whole[] = {"Identity", NULL};
-    static const char *const scalar[] = {"Identity", "Cast", "Squeeze", "Unsqueeze", NULL};
+    const struct cell__node gather = {.proto = node};
+    struct span span;
+    int64_t axis = 0;
+    if (cell__is_op(node, "Gather", 2)) {
+        const Onnx__AttributeProto *given = cell__attr(&gather, "axis");
+        *keeps = false;
+        return (given == NULL ? 0 : given->i) == (int64_t)a->axis &&
+               strcmp(cell__body_look(&a->body, node->input[1], scalar), a->index) == 0;
+    }
+    *keeps = true;
+    return is_span(a, node, &axis, &span) && span.is_step && axis == (int64_t)a->axis;
+}
+
+/* Whether a node takes the part of the place that is assigned to. */
+static bool takes_part(const struct assignment *a, const struct put *put,
+                       const Onnx__NodeProto *node)
+{
+    const int64_t wanted = put->axis - (put->axis > a->axis && !put->is_kept ? 1 : 0);
+    struct span span;
+    int64_t axis = 0;
+    return is_span(a, node, &axis, &span) && !span.is_step && axis == wanted &&
+           settle(a, put->axis, &span) && span.from == put->from && span.end == put->end;
+}
+
+/* Whether the shape is that of what is assigned to: of the step's place of the tensor, or of the
+ * part of it. */
+static bool is_shape_of_place(const struct assignment *a, const struct put *put, const char *name)
+{
     const Onnx__NodeProto *shape = cell__body_maker(&a->body, name);
+    bool keeps = false;
     if (!is_shape(shape)) {
         return false;
     }
-    const char *of = cell__body_look(&a->body, shape->input[0], whole);
-    const Onnx__NodeProto *place = cell__body_maker(&a->body, of);
-    return cell__is_op(place, "Gather", 2) &&
-           strcmp(cell__body_look(&a->body, place->input[0], whole), a->carried) == 0 &&
-           strcmp(cell__body_look(&a->body, place->input[1], scalar), a->index) == 0;
+    const char *of = cell__body_look(&a->body, shape->input[0], same);
+    const Onnx__NodeProto *node = cell__body_maker(&a->body, of);
+    if (put->is_part) {
+        if (!takes_part(a, put, node)) {
+            return false;
+        }
+        node = cell__body_maker(&a->body, cell__body_look(&a->body, node->input[0], same));
+    }
+    return takes_place(a, node, &keeps) && keeps == put->is_kept &&
+           strcmp(cell__body_look(&a->body, node->input[0], same), put->to) == 0;
 }
 
 /* What is assigned, where it is first spread over what it is assigned to. */
-static bool find_result(struct assignment *a, const char *updates)
+static bool find_result(const struct assignment *a, struct put *put, const char *updates)
 {
-    static const char *const same[] = {"Identity", "Reshape", NULL};
-    const char *spread = cell__body_look(&a->body, updates, same);
-    const Onnx__NodeProto *expand = cell__body_maker(&a->body, spread);
-    if (!cell__is_op(expand, "Expand", 2) || !is_shape_of_place(a, expand->input[1])) {
+    static const char *const as_flat[] = {"Identity", "Reshape", NULL};
+    const char *wide = cell__body_look(&a->body, updates, as_flat);
+    const Onnx__NodeProto *expand = cell__body_maker(&a->body, wide);
+    if (!cell__is_op(expand, "Expand", 2) || !is_shape_of_place(a, put, expand->input[1])) {
         return false;
     }
-    a->result = expand->input[0];
+    put->result = expand->input[0];
     return true;
 }
 
@@ -148,30 +280,133 @@ static bool is_plain_scatter(const Onnx__NodeProto *node)
     return reduction == NULL ? n == 0 : n == 1 && cell__is_text(reduction->s, "none");
 }
 
-/* Carried value number k, where each step assigns to it. */
-static bool find(const struct cell__loop_body *body, uint32_t k, struct assignment *a)
+/* One assignment, behind which the tensor is `name`. All of a step are to one place. */
+static bool find_put(struct assignment *a, const char *name, struct put *put)
 {
-    static const char *const same[] = {"Identity", NULL};
-    const char *in = body->graph->input[k + 2]->name;
-    const char *out = body->graph->output[k + 1]->name;
-    *a = (struct assignment){.body = *body, .carried = in, .number = k};
-    if (in == NULL || out == NULL) {
+    const struct assignment before = *a;
+    const Onnx__NodeProto *scatter = cell__body_maker(&a->body, name);
+    if (!is_plain_scatter(scatter)) {
         return false;
     }
-    const Onnx__NodeProto *scatter = cell__body_maker(body, cell__body_look(body, out, same));
-    return is_plain_scatter(scatter) &&
-           strcmp(cell__body_look(body, scatter->input[0], same), a->carried) == 0 &&
-           find_axis(a, cell__body_look(body, scatter->input[1], same)) &&
-           find_result(a, scatter->input[2]);
+    *put = (struct put){.to = cell__body_look(&a->body, scatter->input[0], same)};
+    return find_axis(a, put, cell__body_look(&a->body, scatter->input[1], same)) &&
+           find_result(a, put, scatter->input[2]) &&
+           (a->n_puts == 0 || (strcmp(a->index, before.index) == 0 && a->axis == before.axis));
+}
+
+/* Carried value number k, where each step assigns to it. */
+static bool find(const struct cell__loop_body *body, const Onnx__NodeProto *loop, uint32_t k,
+                 struct assignment *a)
+{
+    const char *in = body->graph->input[k + 2]->name;
+    const char *out = body->graph->output[k + 1]->name;
+    uint32_t v = 0;
+    *a = (struct assignment){.body = *body, .carried = in, .number = k};
+    if (in == NULL || out == NULL || loop->input[k + 2][0] == '\0' ||
+        cell__value_named(body->im, loop->input[k + 2], &v) != BASE_OK ||
+        (body->im->values[v].kind != CELL__CONST && body->im->values[v].kind != CELL__ROWS) ||
+        cell__shape_of(body->im, &body->im->values[v], &a->shape) != BASE_OK) {
+        return false;
+    }
+    const char *name = cell__body_look(body, out, same);
+    while (strcmp(name, in) != 0) {
+        if (a->n_puts == PUTS_MAX || !find_put(a, name, &a->puts[a->n_puts])) {
+            return false;
+        }
+        name = a->puts[a->n_puts++].to;
+    }
+    return a->n_puts > 0;
 }
 
 /* ---- The Loop with a list ---------------------------------------------------------------------
  */
 
-/* The body with two nodes behind it: the result, as wide as its place (`slot`), goes to the list.
- */
+static enum base_status write_slice(struct cell__writer *w, const char *x, const int64_t bounds[4],
+                                    const char **out);
+
+/* A part of the place and what stands beside it; NULL where nothing does. */
+static enum base_status write_parts(struct cell__writer *w, const struct put *put, int64_t axis,
+                                    int64_t size, const char *place, const char *parts[3])
+{
+    BASE_TRY(write_slice(w, place, (const int64_t[]){put->from, put->end, axis, 1}, &parts[1]));
+    if (put->from > 0) {
+        BASE_TRY(write_slice(w, place, (const int64_t[]){0, put->from, axis, 1}, &parts[0]));
+    }
+    if (put->end < size) {
+        BASE_TRY(write_slice(w, place, (const int64_t[]){put->end, size, axis, 1}, &parts[2]));
+    }
+    return BASE_OK;
+}
+
+/* The result as wide as the place, or the part of it, whose shape is given. */
+static enum base_status write_wide(struct cell__writer *w, const struct assignment *a,
+                                   const struct put *put, const char *shape, const char **out)
+{
+    const int64_t axis = a->axis;
+    const char *wide = NULL;
+    BASE_TRY(cell__write(w, "Expand", (const char *[]){put->result, shape, NULL}, &wide));
+    *out = wide;
+    return put->is_kept ? cell__write_axes(w, "Squeeze", wide, &axis, 1, out) : BASE_OK;
+}
+
+/* The place behind an assignment to a part of it. */
+static enum base_status write_part(struct cell__writer *w, const struct assignment *a,
+                                   const struct put *put, const char **place)
+{
+    const int64_t axis = put->axis - (put->axis > a->axis ? 1 : 0);
+    const int64_t size = cell__axis_size(w->im, &a->shape.axes[put->axis]);
+    const int64_t step = a->axis;
+    const char *parts[3] = {NULL};
+    const char *joined[4] = {NULL};
+    const char *shape = NULL;
+    uint32_t n = 0;
+    BASE_TRY(write_parts(w, put, axis, size, *place, parts));
+    const char *of = parts[1];
+    BASE_TRY(put->is_kept ? cell__write_axes(w, "Unsqueeze", of, &step, 1, &of) : BASE_OK);
+    BASE_TRY(cell__write(w, "Shape", (const char *[]){of, NULL}, &shape));
+    BASE_TRY(write_wide(w, a, put, shape, &parts[1]));
+    for (uint32_t i = 0; i < 3; i++) {
+        if (parts[i] != NULL) {
+            joined[n++] = parts[i];
+        }
+    }
+    *place = joined[0];
+    return n == 1 ? BASE_OK : cell__write_concat(w, joined, axis, place);
+}
+
+/* The shapes of a step's place: without the step's axis, and with it. */
+struct slots {
+    const char *plain, *kept;
+};
+
+/* What the step's place holds behind all that is assigned to it. Before, it holds what the tensor
+ * had there at first. */
+static enum base_status write_place(struct cell__writer *w, const struct assignment *a,
+                                    const struct slots *slots, const char **out)
+{
+    Onnx__NodeProto *gather = NULL;
+    *out = NULL;
+    for (uint32_t i = a->n_puts; i-- > 0;) {
+        const struct put *put = &a->puts[i];
+        if (!put->is_part) {
+            BASE_TRY(write_wide(w, a, put, put->is_kept ? slots->kept : slots->plain, out));
+            continue;
+        }
+        if (*out == NULL) {
+            const char *first = w->proto->input[a->number + 2];
+            BASE_TRY(cell__build_node(w->builder, "Gather", (const char *[]){first, a->index, NULL},
+                                      1, &gather));
+            BASE_TRY(cell__build_set_int(w->builder, gather, "axis", a->axis));
+            *out = gather->output[0];
+        }
+        BASE_TRY(write_part(w, a, put, out));
+    }
+    return BASE_OK;
+}
+
+/* The body with some nodes behind it: the result, as wide as its place, goes to the list. */
 static enum base_status write_body(struct cell__writer *w, const struct assignment *a,
-                                   const char *slot, Onnx__GraphProto **out)
+                                   const struct slots *slots, Onnx__GraphProto **out)
 {
     Onnx__GraphProto added;
     Onnx__GraphProto *outer = w->builder->into;
@@ -179,7 +414,7 @@ static enum base_status write_body(struct cell__writer *w, const struct assignme
     const char *list = NULL;
     onnx__graph_proto__init(&added);
     w->builder->into = &added;
-    BASE_TRY(cell__write(w, "Expand", (const char *[]){a->result, slot, NULL}, &result));
+    BASE_TRY(write_place(w, a, slots, &result));
     BASE_TRY(cell__write(w, "SequenceInsert", (const char *[]){a->carried, result, NULL}, &list));
     w->builder->into = outer;
     Onnx__GraphProto *body = base_arena_alloc(w->im->arena, sizeof(*body));
@@ -205,7 +440,7 @@ static enum base_status write_body(struct cell__writer *w, const struct assignme
 /* The Loop, which carries a list that is empty at first in place of the tensor; *list: behind it.
  */
 static enum base_status write_loop(struct cell__writer *w, const struct assignment *a,
-                                   const char *slot, const char **list)
+                                   const struct slots *slots, const char **list)
 {
     const char *empty = NULL;
     Onnx__GraphProto *body = NULL;
@@ -215,7 +450,7 @@ static enum base_status write_loop(struct cell__writer *w, const struct assignme
         return BASE_RESOURCE_EXHAUSTED;
     }
     BASE_TRY(cell__write(w, "SequenceEmpty", (const char *[]){NULL}, &empty));
-    BASE_TRY(write_body(w, a, slot, &body));
+    BASE_TRY(write_body(w, a, slots, &body));
     BASE_TRY(cell__build_text(w->builder, empty, &inputs[a->number + 2]));
     BASE_TRY(cell__build_name(w->builder, &outputs[a->number]));
     *list = outputs[a->number];
@@ -306,16 +541,20 @@ static enum base_status write_turned(struct cell__writer *w, const struct assign
 
 static enum base_status write_all(struct cell__writer *w, const struct assignment *a)
 {
+    static const int64_t one = 1;
     const char *shape = NULL;
-    const char *slot = NULL;
+    const char *single = NULL;
+    struct slots slots;
     const char *list = NULL;
     Onnx__NodeProto *join = NULL;
     Onnx__NodeProto *reshape = NULL;
     char *of = w->proto->output[a->number];
     BASE_TRY(
         cell__write(w, "Shape", (const char *[]){w->proto->input[a->number + 2], NULL}, &shape));
-    BASE_TRY(write_sizes(w, a->axis, shape, NULL, &slot));
-    BASE_TRY(write_loop(w, a, slot, &list));
+    BASE_TRY(cell__write_ints(w, &one, 1, &single));
+    BASE_TRY(write_sizes(w, a->axis, shape, NULL, &slots.plain));
+    BASE_TRY(write_sizes(w, a->axis, shape, single, &slots.kept));
+    BASE_TRY(write_loop(w, a, &slots, &list));
     BASE_TRY(
         cell__build_node(w->builder, "ConcatFromSequence", (const char *[]){list, NULL}, 1, &join));
     BASE_TRY(cell__build_set_int(w->builder, join, "axis", a->axis));
@@ -344,7 +583,7 @@ const Onnx__GraphProto *cell__write_assigned(struct cell__import *im, const Onnx
     struct assignment a;
     struct cell__writer w;
     for (uint32_t k = 0; cell__loop_body(im, loop, &body) && k + 2 < loop->n_input; k++) {
-        if (loop->output[k][0] != '\0' && find(&body, k, &a) &&
+        if (loop->output[k][0] != '\0' && find(&body, loop, k, &a) &&
             is_float_tensor(im, loop->input[k + 2])) {
             const bool is_written =
                 cell__writer_begin(&w, im, loop) == BASE_OK && write_all(&w, &a) == BASE_OK;
@@ -365,16 +604,16 @@ static enum base_status write_headed(struct cell__writer *w, const struct cell__
     const char *first = NULL;
     char **inputs = cell__body_copy_list(body, w->proto->input, w->proto->n_input, 0);
     char **outputs = cell__body_copy_list(body, w->proto->output, w->proto->n_output, 0);
-    Onnx__GraphProto *same = base_arena_alloc(w->im->arena, sizeof(*same));
+    Onnx__GraphProto *copy = base_arena_alloc(w->im->arena, sizeof(*copy));
     Onnx__NodeProto *insert = NULL;
-    if (inputs == NULL || outputs == NULL || same == NULL) {
+    if (inputs == NULL || outputs == NULL || copy == NULL) {
         return BASE_RESOURCE_EXHAUSTED;
     }
-    *same = *body->graph;
+    *copy = *body->graph;
     BASE_TRY(cell__write(w, "SequenceEmpty", (const char *[]){NULL}, &empty));
     BASE_TRY(cell__build_text(w->builder, empty, &inputs[k + 2]));
     BASE_TRY(cell__build_name(w->builder, &outputs[k]));
-    BASE_TRY(cell__write_loop(w, body, inputs, outputs, same));
+    BASE_TRY(cell__write_loop(w, body, inputs, outputs, copy));
     BASE_TRY(cell__write_ints(w, &zero, 1, &first));
     const char *grown = outputs[k];
     for (uint32_t i = list->n_heads; i-- > 0;) {

@@ -125,7 +125,8 @@ struct cell__value {
     enum cell__value_kind kind;
     enum cell__dtype dtype;
     struct cell__tensor tensor; /* CONST */
-    struct cell__shape shape;   /* ROWS; LIST: of the whole, the steps' axis included */
+    struct cell__shape shape;   /* ROWS; LIST: of the whole, the steps' axis included; COUNTER: of
+                                   its one element */
     uint32_t list_axis;         /* LIST */
     uint32_t n_heads;         /* LIST that begins with single tensors; of a collected one behind */
     const uint32_t *heads;    /* [n_heads], values */
@@ -142,7 +143,9 @@ struct cell__value {
     bool is_back;   /* ORDER: where rows stood before */
     uint32_t row;   /* ROWS, LIST, once lowered: its row expression */
     uint32_t node;  /* that makes it, or NONE */
-    const struct base_error *poison; /* POISON: why */
+    const struct base_error *poison; /* POISON: why; ROWS of a bool: why it is not known before */
+    uint32_t number_of; /* ROWS: 1 + the COUNTER that it is, as a row of each step of a body
+                           (step_number.c); 0: of none */
     uint32_t as_double; /* 1 + the value of floats that a Cast makes doubles of; 0: none */
     bool is_hidden; /* of a Scan's body that is read, or of our own: its name may be given again */
 };

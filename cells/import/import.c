@@ -15,6 +15,7 @@
 #include "cells/import/order.h"
 #include "cells/import/roles.h"
 #include "cells/import/stages.h"
+#include "cells/import/step_number.h"
 #include "cells/import/tensors.h"
 #include "cells/import/walk.h"
 #include "cells/import/wire.h"
@@ -171,6 +172,7 @@ static enum base_status lower_node(struct cell__import *im, struct cell__node *n
     if (node->scan != CELL__NONE || node->op->lower == cell__lower_scan_end) {
         BASE_TRY(check_body_inputs(im, node));
     }
+    BASE_TRY(cell__lower_number_inputs(im, node));
     BASE_TRY(node->takes_straight ? cell__lower_straight(im, node) : node->op->lower(im, node));
     return check_rows(im, node);
 }

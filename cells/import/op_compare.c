@@ -23,8 +23,34 @@ bool cell__is_of_integers(struct cell__import *im, const struct cell__node *node
     return is_integer(cell__input(im, node, 0)->dtype);
 }
 
+/* The size of an axis, beside the number of a Loop's step. */
+static bool is_size_in_body(const struct cell__import *im, const struct cell__value *value)
+{
+    if (im->scan == CELL__NONE || value->tensor.count != 1) {
+        return false;
+    }
+    const struct cell__sym sym = cell__tensor_sym(&value->tensor, 0);
+    return !cell__sym_is_number(&sym);
+}
+
+/* As a float that is the same at every step. */
+static enum base_status row_of_size(struct cell__import *im, const struct cell__value *value,
+                                    uint32_t *row)
+{
+    const struct cell__value count = {
+        .kind = CELL__COUNTER, .dtype = CELL__F32, .count = cell__tensor_sym(&value->tensor, 0)};
+    const uint32_t scan = im->scan;
+    im->scan = CELL__NONE;
+    const enum base_status status = cell__row_of_count(im, &count, row);
+    im->scan = scan;
+    return status;
+}
+
 static enum base_status check_constant(struct cell__import *im, const struct cell__value *value)
 {
+    if (is_size_in_body(im, value)) {
+        return BASE_OK;
+    }
     for (size_t i = 0; i < value->tensor.count; i++) {
         const struct cell__sym sym = cell__tensor_sym(&value->tensor, i);
         if (!cell__sym_is_number(&sym) || sym.add > EXACT_MAX || sym.add < -EXACT_MAX) {
@@ -41,6 +67,9 @@ static enum base_status constant_row(struct cell__import *im, const struct cell_
 {
     struct cell__value floats = {.kind = CELL__CONST, .dtype = CELL__F32};
     BASE_TRY(check_constant(im, value));
+    if (is_size_in_body(im, value)) {
+        return row_of_size(im, value, row);
+    }
     BASE_TRY(cell__fold_cast(im, &value->tensor, CELL__F32, &floats.tensor));
     return cell__row_of(im, &floats, shape, true, row);
 }

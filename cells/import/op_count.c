@@ -128,6 +128,7 @@ void cell__set_count(struct cell__import *im, const struct cell__node *node, uin
         value->dtype = dtype;
         value->steps = steps;
         value->count = *sym;
+        value->shape = (struct cell__shape){.rank = 0};
     }
 }
 
@@ -170,6 +171,33 @@ static enum base_status combine(struct cell__import *im, char sign, const struct
                                   "step this way");
 }
 
+static uint32_t rank_of(struct cell__import *im, const struct cell__node *node, uint32_t i)
+{
+    const struct cell__value *value = cell__input(im, node, i);
+    return value->kind == CELL__CONST ? value->tensor.rank : value->shape.rank;
+}
+
+/* Of how many axes a number is, each of one element. */
+static enum base_status count_axes(struct cell__import *im, const struct cell__node *node,
+                                   uint32_t *rank)
+{
+    const bool is_more = strcmp(node->op->name, "Unsqueeze") == 0;
+    const bool is_less = strcmp(node->op->name, "Squeeze") == 0;
+    struct cell__list axes;
+    *rank = rank_of(im, node, 0);
+    if (!is_more && !is_less) {
+        const uint32_t other = cell__has_input(node, 1) ? rank_of(im, node, 1) : 0;
+        *rank = other > *rank ? other : *rank;
+        return BASE_OK;
+    }
+    BASE_TRY(cell__ints_or_attr(im, node, 1, 13, "axes", &axes));
+    if (is_more ? axes.n > CELL_RANK_MAX - *rank : axes.n > *rank) {
+        return cell__refuse(im, "too many, or too few, axes of one number");
+    }
+    *rank = is_more ? *rank + axes.n : axes.is_given ? *rank - axes.n : 0;
+    return BASE_OK;
+}
+
 /* Add, Sub, Neg, and what leaves a number as it is: all numbers are integers. */
 static enum base_status infer_number(struct cell__import *im, struct cell__node *node)
 {
@@ -196,10 +224,13 @@ static enum base_status infer_number(struct cell__import *im, struct cell__node 
         BASE_TRY(cell__attr_int(im, node, "to", 0, &to));
         BASE_TRY(cell__dtype_of(im, to, "the result", &dtype));
     }
+    uint32_t rank = 0;
+    BASE_TRY(count_axes(im, node, &rank));
     if (a.steps < -1 || a.steps > 1 || dtype == CELL__BOOL) {
         return cell__refuse(im, "computes with the number of the step");
     }
     cell__set_count(im, node, 0, dtype, a.steps, &a.sym);
+    cell__output(im, node, 0)->shape = (struct cell__shape){.rank = rank};
     return BASE_OK;
 }
 

@@ -231,10 +231,6 @@ enum base_status cell__row_embedding(struct cell__import *im, const struct cell_
     }
     struct cell__whole whole;
     if (cell__row_is_whole(im, index, &whole)) { // tensors.c bounds the steps
-        if (whole.is_rest && whole.n > table->rows) {
-            return cell__refuse(im, "looks up one of %lld numbers in a table of %lld",
-                                (long long)whole.n, (long long)table->rows);
-        }
         return cell__row_lookup(im, table, index, out);
     }
     const bool is_of_pairs = im->rows[index].is_numbers && (cell__is_pair(im->rows[index].times) ||

@@ -42,10 +42,35 @@ enum base_status cell__infer_element(struct cell__import *im, const struct cell_
     return set_element(im, node, whole, axis);
 }
 
+/* The steps of a sequence the other way round: a copy, outside of the body. */
+static enum base_status turn_steps(struct cell__import *im, const struct cell__value *whole,
+                                   const struct cell__recurrent *loop, uint32_t *row)
+{
+    const uint32_t scan = im->scan;
+    struct cell__value turned = *whole;
+    if (loop->time.n != 1 || whole->dtype != CELL__F32) {
+        return cell__refuse(im, "takes other than floats from both ends");
+    }
+    turned.turned = loop->time.atoms[0];
+    im->scan = CELL__NONE;
+    const enum base_status status = cell__row_straight(im, &turned, row);
+    im->scan = scan;
+    return status;
+}
+
+/* A Loop that takes sequences from both ends goes from the front; of those that it takes from their
+ * end there are copies. */
 enum base_status cell__lower_element(struct cell__import *im, struct cell__node *node)
 {
+    const struct cell__value *whole = cell__input(im, node, 0);
+    const struct cell__recurrent *loop = &im->recurrents[node->scan];
+    const bool is_from_end = !cell__is_step(cell__input(im, node, 1));
+    const bool is_turned = cell__is_turned_along(im, whole, &loop->time) != is_from_end;
     uint32_t row = CELL__NONE;
-    BASE_TRY(cell__row_of_step(im, cell__input(im, node, 0), node->scan, &row));
+    BASE_TRY(cell__row_of_step(im, whole, node->scan, &row));
+    if (is_turned && loop->takes_forward) {
+        BASE_TRY(turn_steps(im, whole, loop, &row));
+    }
     cell__set_row(im, node, 0, row);
     return BASE_OK;
 }
@@ -163,6 +188,63 @@ static int64_t begin_of(const struct cell__value *list, uint32_t part)
     return part > 0 ? list->part_ends[part - 1] : 0;
 }
 
+/* ---- Single tensors ----------------------------------------------------------------------- */
+
+/* A list of single tensors alone: no Loop adds to it. */
+static bool is_of_heads(const struct cell__value *list)
+{
+    return list->kind == CELL__LIST && list->n_heads > 0 && list->behind_heads == 0 &&
+           list->list_axis == CELL__NONE;
+}
+
+/* Which one of n, from 0 or, below 0, from the end on, where the file says; otherwise `end`. */
+static enum base_status place_of(struct cell__import *im, const struct cell__node *node,
+                                 uint32_t input, uint32_t n, int64_t end, uint32_t *out)
+{
+    struct cell__list at = {.n = 1, .at = {end}};
+    if (cell__has_input(node, input)) {
+        BASE_TRY(cell__tensor_ints(im, cell__input(im, node, input), "position", &at));
+    }
+    const int64_t place = at.n == 1 && at.at[0] < 0 ? at.at[0] + n : at.at[0];
+    if (at.n != 1 || place < 0 || place > n) {
+        return cell__invalid(im, "a place that a sequence of %u tensors has not", n);
+    }
+    *out = (uint32_t)place;
+    return BASE_OK;
+}
+
+/* One of them is handed on. */
+static const struct cell__operator at_head = {
+    "SequenceAt", 1, 2, 1, " ", cell__infer_identity, cell__lower_identity, ""};
+
+/* An element of a list that begins with single tensors. What a Loop has put behind them is found
+ * from the end. */
+static enum base_status infer_at_head(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__value *list = cell__input(im, node, 0);
+    struct cell__list at;
+    uint32_t place = 0;
+    BASE_TRY(cell__tensor_ints(im, cell__input(im, node, 1), "position", &at));
+    if (list->behind_heads != 0 && (at.n != 1 || at.at[0] < 0)) {
+        if (at.n != 1 || at.at[0] != -1) { // the steps may be too few
+            return cell__refuse(im, "an element that may be of the Loop or from before it");
+        }
+        node->inputs[0] = list->behind_heads - 1;
+        return cell__infer_pick(im, node, 0);
+    }
+    if (list->behind_heads != 0 && at.at[0] >= list->n_heads) {
+        return cell__refuse(im, "an element that may be of the Loop or from before it");
+    }
+    BASE_TRY(place_of(im, node, 1, list->n_heads, 0, &place));
+    if (place == list->n_heads) {
+        return cell__invalid(im, "a place that a sequence of %u tensors has not", place);
+    }
+    node->inputs[0] = list->heads[place];
+    node->inputs[1] = CELL__NONE;
+    node->op = &at_head;
+    return cell__infer_identity(im, node);
+}
+
 /* Whether it takes one of all steps or elements by a number that the file states. */
 static bool is_picked(struct cell__import *im, const struct cell__node *node)
 {
@@ -185,6 +267,10 @@ enum base_status cell__infer_list_at(struct cell__import *im, struct cell__node 
     }
     if (is_picked(im, node)) {
         return cell__infer_pick(im, node, list->list_axis);
+    }
+    if (list->kind == CELL__LIST && list->n_heads > 0 &&
+        cell__input(im, node, 1)->kind == CELL__CONST) {
+        return infer_at_head(im, node);
     }
     if (list->kind != CELL__LIST || list->list_axis == CELL__NONE ||
         cell__input(im, node, 1)->kind != CELL__COUNTER) {
@@ -254,6 +340,48 @@ enum base_status cell__infer_list_construct(struct cell__import *im, struct cell
     return set_heads(im, node, node->inputs, node->n_inputs, 0);
 }
 
+/* One more tensor among single ones. */
+static enum base_status put_head(struct cell__import *im, const struct cell__node *node)
+{
+    const struct cell__value *list = cell__input(im, node, 0);
+    const uint32_t n = list->n_heads;
+    uint32_t heads[CELL__OPERANDS_MAX];
+    uint32_t place = 0;
+    BASE_TRY(place_of(im, node, 2, n, n, &place));
+    if (n == CELL__OPERANDS_MAX) {
+        return cell__refuse(im, "more than %u tensors", CELL__OPERANDS_MAX);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        heads[i < place ? i : i + 1] = list->heads[i];
+    }
+    heads[place] = node->inputs[1];
+    return set_heads(im, node, heads, n + 1, 0);
+}
+
+enum base_status cell__infer_list_erase(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__value *list = cell__input(im, node, 0);
+    uint32_t heads[CELL__OPERANDS_MAX];
+    uint32_t place = 0;
+    if (!is_of_heads(list)) {
+        return cell__refuse(im, "of a sequence that a Loop carries, or of parts of a tensor");
+    }
+    const uint32_t n = list->n_heads;
+    BASE_TRY(place_of(im, node, 1, n, -1, &place));
+    if (place == n) {
+        return cell__invalid(im, "a place that a sequence of %u tensors has not", n);
+    }
+    for (uint32_t i = 0; i + 1 < n; i++) {
+        heads[i] = list->heads[i < place ? i : i + 1];
+    }
+    if (n == 1) { // as SequenceEmpty has it
+        const struct cell__shape none = {.rank = 0};
+        cell__set_list(im, node, 0, list->dtype, &none, CELL__NONE);
+        return BASE_OK;
+    }
+    return set_heads(im, node, heads, n - 1, 0);
+}
+
 /* One more tensor, outside of a Loop: behind others, or in front of what a Loop has collected. */
 static enum base_status add_head(struct cell__import *im, const struct cell__node *node)
 {
@@ -285,7 +413,11 @@ enum base_status cell__infer_list_insert(struct cell__import *im, struct cell__n
     const struct cell__value *list = cell__input(im, node, 0);
     const struct cell__value *element = cell__input(im, node, 1);
     if (list->kind == CELL__LIST && node->scan == CELL__NONE) {
-        return add_head(im, node);
+        return is_of_heads(list) ? put_head(im, node) : add_head(im, node);
+    }
+    if (list->kind == CELL__LIST && list->n_parts == 0 && list->list_axis == CELL__NONE &&
+        list->node != im->recurrents[node->scan].begin_node) { // of the step alone
+        return put_head(im, node);
     }
     if (list->kind != CELL__LIST || list->list_axis != CELL__NONE || node->scan == CELL__NONE ||
         element->kind != CELL__ROWS || list->n_heads > 0) {

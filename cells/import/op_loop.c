@@ -163,7 +163,9 @@ enum base_status cell__infer_loop(struct cell__import *im, struct cell__node *no
             cell__set_const(im, node, 2 + i, &init->tensor);
         } else if (is_counter(init)) {
             const struct cell__sym first = cell__tensor_sym(&init->tensor, 0);
+            const uint32_t rank = init->tensor.rank;
             cell__set_count(im, node, 2 + i, init->dtype, 1, &first);
+            cell__output(im, node, 2 + i)->shape = (struct cell__shape){.rank = rank};
         } else if (init->kind == CELL__CONST || init->kind == CELL__ROWS) {
             BASE_TRY(cell__scan_begin_state(im, node, i, &loop));
         } else {

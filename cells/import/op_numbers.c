@@ -1,6 +1,7 @@
 /* Integers that are computed of the numbers of steps: of one step, what a floating-point number
  * holds exactly, whole parts of it too (op_whole.c); of pairs of steps, whatever relative.h
  * computes when the model is loaded. */
+#include "cells/import/fold.h"
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 
@@ -172,28 +173,16 @@ enum base_status cell__row_whole(struct cell__import *im, uint32_t row, int64_t 
 bool cell__row_is_whole(const struct cell__import *im, uint32_t row, struct cell__whole *out)
 {
     const struct cell__row *at = &im->rows[uncast(im, row)];
-    const bool is_rest = at->kind == CELL__ROW_OP && at->op.kind == CELL_OP_SUB;
-    const struct cell__row *mul = is_rest ? &im->rows[at->op.operands[1]] : NULL;
-    const uint32_t x = is_rest ? at->op.operands[0] : CELL__NONE;
-    if (is_rest) {
-        const bool is_product = mul->kind == CELL__ROW_OP && mul->op.kind == CELL_OP_MUL;
-        at = is_product ? &im->rows[uncast(im, mul->op.operands[0])] : at;
-    }
     const uint32_t of =
         at->kind == CELL__ROW_OP && at->op.kind == CELL_OP_FLOOR ? at->op.operands[0] : CELL__NONE;
     if (of == CELL__NONE || im->rows[of].op.kind != CELL_OP_DIV) {
         return false;
     }
     const struct cell_op *div = &im->rows[of].op;
-    const uint32_t number = uncast(im, div->operands[0]);
-    *out = (struct cell__whole){.n = (int64_t)number_of(im, div->operands[1]), .is_rest = is_rest};
-    if (im->rows[number].kind != CELL__ROW_NUMBER || out->n < 1 ||
-        (is_rest &&
-         (uncast(im, x) != number || (int64_t)number_of(im, mul->op.operands[1]) != out->n))) {
-        return false;
-    }
-    out->sequence = im->rows[number].index;
-    return true;
+    const struct cell__row *number = &im->rows[uncast(im, div->operands[0])];
+    *out = (struct cell__whole){.sequence = number->index,
+                                .n = (int64_t)number_of(im, div->operands[1])};
+    return number->kind == CELL__ROW_NUMBER && out->n >= 1;
 }
 
 /* How many steps there are in each of what a row is the number of: FLOOR(x / n), plus or minus
@@ -214,30 +203,6 @@ static float size_of_whole(const struct cell__import *im, uint32_t row)
                : 0.0f;
 }
 
-/* Input 0 over input 1, or times it; *is_done: false where they are something else. */
-static enum base_status lower_whole(struct cell__import *im, const struct cell__node *node,
-                                    uint32_t *out, bool *is_done)
-{
-    const bool is_rest = strcmp(node->op->name, "Mod") == 0;
-    uint32_t rows[2];
-    struct cell_op op = {.kind = CELL_OP_MUL, .n_operands = 2};
-    *is_done = is_rest || strcmp(node->op->name, "Div") == 0;
-    if (*is_done) {
-        BASE_TRY(float_of(im, node, 0, &rows[0]));
-        BASE_TRY(float_of(im, node, 1, &rows[1]));
-        BASE_TRY(cell__row_whole(im, rows[0], (int64_t)number_of(im, rows[1]), out));
-    }
-    if (is_rest) { // x - n (x / n)
-        const struct cell_op cast = {.kind = CELL_OP_CAST, .n_operands = 1, .operands = {*out}};
-        BASE_TRY(cell__row_op(im, &cast, (struct cell_value){CELL_F32, 1}, &op.operands[0]));
-        BASE_TRY(cell__row_pair(im, CELL_OP_MUL, op.operands[0], rows[1], &op.operands[1]));
-        op.kind = CELL_OP_SUB;
-        op.operands[0] = rows[0];
-        return counted(im, &op, out);
-    }
-    return BASE_OK;
-}
-
 /* Whether a product is of the number of a chunk, and not more than what that has of steps: then it
  * is as exact as these. */
 static bool is_of_chunks(const struct cell__import *im, const struct cell_op *op)
@@ -248,6 +213,21 @@ static bool is_of_chunks(const struct cell__import *im, const struct cell_op *op
         is = is || (by >= 1.0f && by <= size_of_whole(im, op->operands[i]));
     }
     return is;
+}
+
+/* Of a sum whose other operand is zero, such as torch.full() of a number: the number's row. */
+static uint32_t sum_with_zero(struct cell__import *im, const struct cell__node *node)
+{
+    for (uint32_t i = 0; i < 2 && node->n_inputs == 2 && strcmp(node->op->name, "Add") == 0; i++) {
+        const struct cell__value *zero = cell__input(im, node, i);
+        const struct cell__value *other = cell__input(im, node, 1 - i);
+        if (zero->kind == CELL__ROWS && other->kind == CELL__ROWS &&
+            cell__row_is_zero(im, zero->row) && im->rows[other->row].value.dtype == CELL_I64 &&
+            !cell__is_pair(im->rows[other->row].times)) {
+            return other->row;
+        }
+    }
+    return CELL__NONE;
 }
 
 static enum base_status lower_op(struct cell__import *im, const struct cell__node *node,
@@ -263,12 +243,7 @@ static enum base_status lower_op(struct cell__import *im, const struct cell__nod
                  {"Abs", CELL_OP_ABS, 1, false}, {"Neg", CELL_OP_MUL, 1, false},
                  {"Mul", CELL_OP_MUL, 2, true},  {"Where", CELL_OP_SELECT, 3, true}};
     struct cell_op op = {.n_operands = node->n_inputs};
-    bool is_whole = false;
     size_t k = 0;
-    BASE_TRY(lower_whole(im, node, out, &is_whole));
-    if (is_whole) {
-        return BASE_OK;
-    }
     while (k < sizeof(kinds) / sizeof(kinds[0]) && strcmp(kinds[k].name, node->op->name) != 0) {
         k++;
     }
@@ -288,13 +263,103 @@ static enum base_status lower_op(struct cell__import *im, const struct cell__nod
     return is_right ? BASE_OK : refuse(im);
 }
 
+/* ---- Mod, Div ----------------------------------------------------------------------------- */
+
+/* Constants by which numbers of steps are divided, as floats; *only: of them all, if they are one,
+ * else 0. */
+static enum base_status divisors(struct cell__import *im, const struct cell__node *node,
+                                 uint32_t *row, int64_t *only)
+{
+    const struct cell__value *by = cell__input(im, node, 1);
+    struct cell__value floats = {.kind = CELL__CONST, .dtype = CELL__F32};
+    const uint32_t number = cell__input(im, node, 0)->row;
+    if (by->kind != CELL__CONST || by->dtype != CELL__I64 || by->tensor.count == 0 ||
+        im->rows[number].value.width != 1 || !cell__row_is_counted(im, number)) {
+        return refuse(im);
+    }
+    *only = cell__tensor_sym(&by->tensor, 0).add;
+    for (size_t i = 0; i < by->tensor.count; i++) {
+        const struct cell__sym sym = cell__tensor_sym(&by->tensor, i);
+        if (!cell__sym_is_number(&sym) || sym.add == 0 || sym.add < -NUMBER_MAX ||
+            sym.add > NUMBER_MAX) {
+            return refuse(im);
+        }
+        *only = sym.add == *only ? sym.add : 0;
+    }
+    BASE_TRY(cell__fold_cast(im, &by->tensor, CELL__F32, &floats.tensor));
+    return cell__row_of(im, &floats, &cell__output(im, node, 0)->shape, true, row);
+}
+
+/* Both as floats, and what comes of one divided by the other. A quotient of integers below 2^24
+ * that is no integer is not rounded to one: it is farther from it than half of what two floats
+ * there differ by. */
+static enum base_status divide(struct cell__import *im, const struct cell__node *node,
+                               uint32_t floats[2], uint32_t *out, int64_t *only)
+{
+    struct cell_op op = {.kind = CELL_OP_DIV, .n_operands = 2};
+    BASE_TRY(divisors(im, node, &floats[1], only));
+    BASE_TRY(float_of(im, node, 0, &floats[0]));
+    op.operands[0] = floats[0];
+    op.operands[1] = floats[1];
+    return cell__row_op(im, &op, im->rows[floats[1]].value, out);
+}
+
+/* Floats that are integers, as what a node makes. */
+static enum base_status set_counted(struct cell__import *im, const struct cell__node *node,
+                                    uint32_t floats, uint32_t below)
+{
+    const uint32_t width = im->rows[floats].value.width;
+    const struct cell_op cast = {.kind = CELL_OP_CAST, .n_operands = 1, .operands = {floats}};
+    uint32_t row = CELL__NONE;
+    BASE_TRY(cell__row_op(im, &cast, (struct cell_value){CELL_I64, width}, &row));
+    im->rows[row].is_counted = true;
+    im->rows[row].counts_below = width == 1 ? below : 0;
+    cell__set_row(im, node, 0, row);
+    return BASE_OK;
+}
+
+/* a - floor(a / b) * b: of the sign of b, as ONNX has it of integers. */
+enum base_status cell__lower_mod(struct cell__import *im, struct cell__node *node)
+{
+    uint32_t floats[2] = {CELL__NONE, CELL__NONE};
+    struct cell_op op = {.kind = CELL_OP_FLOOR, .n_operands = 1};
+    uint32_t row = CELL__NONE;
+    int64_t only = 0;
+    BASE_TRY(divide(im, node, floats, &op.operands[0], &only));
+    const struct cell_value value = im->rows[floats[1]].value;
+    BASE_TRY(cell__row_op(im, &op, value, &row));
+    BASE_TRY(cell__row_pair(im, CELL_OP_MUL, row, floats[1], &row));
+    op = (struct cell_op){.kind = CELL_OP_SUB, .n_operands = 2, .operands = {floats[0], row}};
+    BASE_TRY(cell__row_op(im, &op, value, &row));
+    return set_counted(im, node, row, only > 0 ? (uint32_t)only : 0);
+}
+
+/* Towards 0, as a cast to an integer is: of what is not below 0 the whole part. */
+static enum base_status lower_div(struct cell__import *im, const struct cell__node *node)
+{
+    uint32_t floats[2] = {CELL__NONE, CELL__NONE};
+    uint32_t row = CELL__NONE;
+    int64_t only = 0;
+    BASE_TRY(divide(im, node, floats, &row, &only));
+    if (only < 1 || im->rows[row].value.width != 1 || !is_not_negative(im, floats[0])) {
+        return set_counted(im, node, row, 0);
+    }
+    BASE_TRY(cell__row_whole(im, floats[0], only, &row));
+    cell__set_row(im, node, 0, row);
+    return BASE_OK;
+}
+
 enum base_status cell__lower_numbers(struct cell__import *im, struct cell__node *node)
 {
     uint32_t row = CELL__NONE;
+    if (strcmp(node->op->name, "Div") == 0) {
+        return lower_div(im, node);
+    }
     if (strcmp(node->op->name, "Clip") == 0) {
         BASE_TRY(lower_clip(im, node, &row));
     } else {
-        BASE_TRY(lower_op(im, node, &row));
+        row = sum_with_zero(im, node);
+        BASE_TRY(row == CELL__NONE ? lower_op(im, node, &row) : BASE_OK);
     }
     cell__set_row(im, node, 0, row);
     return BASE_OK;

@@ -157,6 +157,10 @@ enum base_status cell__infer_reduce(struct cell__import *im, struct cell__node *
 {
     const struct cell__value *in = cell__input(im, node, 0);
     const bool is_pool = reduction_of(node)->axes_opset == 0;
+    if (in->kind == CELL__CONST && in->dtype == CELL__I64 &&
+        strcmp(node->op->name, "ReduceMin") == 0) {
+        return cell__infer_least(im, node);
+    }
     int64_t keep = 1;
     uint32_t mask = 0;
     if (in->kind == CELL__CONST && !is_pool) {

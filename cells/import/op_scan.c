@@ -467,7 +467,8 @@ enum base_status cell__infer_scan_end(struct cell__import *im, struct cell__node
     }
     const uint32_t n_outputs = node->n_inputs - cell__scan_end_first(scan) - scan->n_carried;
     bool is_reverse = scan->is_reverse;
-    if (scan->takes_turned && scan->takes_forward) {
+    const bool is_from_end = scan->takes_turned && !scan->takes_forward;
+    if (scan->takes_turned && scan->takes_forward && !scan->is_loop) {
         return cell__refuse(im, "takes some sequences from the front and others turned round");
     }
     if (n_outputs > 0 && !scan->is_loop) {
@@ -480,7 +481,7 @@ enum base_status cell__infer_scan_end(struct cell__import *im, struct cell__node
     for (uint32_t k = 0; k < n_outputs; k++) {
         BASE_TRY(end_output(im, node, k, scan));
     }
-    BASE_TRY(scan->takes_turned ? end_turned(im, node, scan) : BASE_OK);
+    BASE_TRY(is_from_end ? end_turned(im, node, scan) : BASE_OK);
     return end_in_front(im, node, scan);
 }
 

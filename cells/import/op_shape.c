@@ -214,6 +214,64 @@ enum base_status cell__infer_product(struct cell__import *im, struct cell__node 
     return BASE_OK;
 }
 
+/* ---- ReduceMin ---------------------------------------------------------------------------- */
+
+/* The smaller of two of a list, where it is known which that is: a size is below any number that
+ * stands for none. */
+static bool smaller(struct cell__import *im, const struct cell__sym *a, const struct cell__sym *b,
+                    struct cell__sym *out)
+{
+    const bool is_a = cell__sym_is_number(a);
+    const bool is_b = cell__sym_is_number(b);
+    if (is_a && is_b) {
+        *out = a->add < b->add ? *a : *b;
+        return true;
+    }
+    *out = is_a ? *b : *a;
+    if ((is_a && a->add == INT64_MAX) || (is_b && b->add == INT64_MAX) ||
+        cell__sym_equal(im, a, b) == 1) {
+        return true;
+    }
+    // Of two sequences that a loop goes along side by side: requests have as many steps of both.
+    const bool are_sizes = a->add == 0 && b->add == 0 && a->factor == 1 && b->factor == 1;
+    return are_sizes && !is_a && !is_b &&
+           cell__axis_unite(im, &a->axis, &b->axis, "of sequences side by side") == BASE_OK;
+}
+
+/* Of numbers of steps, as enumerate() and zip() have them in a scripted loop. */
+enum base_status cell__infer_least(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__value *in = cell__input(im, node, 0);
+    struct cell__list axes;
+    int64_t noop = 0;
+    int64_t keeps = 1;
+    int64_t dims[1] = {1};
+    struct cell__tensor out = {.dtype = in->dtype};
+    void *data = NULL;
+    struct cell__sym *syms = NULL;
+    BASE_TRY(cell__ints_or_attr(im, node, 1, 18, "axes", &axes));
+    BASE_TRY(cell__attr_int(im, node, "keepdims", 1, &keeps));
+    BASE_TRY(cell__attr_int(im, node, "noop_with_empty_axes", 0, &noop));
+    if (in->tensor.rank != 1 || in->tensor.count == 0 || (noop != 0 && axes.n == 0) ||
+        (axes.is_given && (axes.n != 1 || (axes.at[0] != 0 && axes.at[0] != -1)))) {
+        return cell__refuse(im, "of a constant of type %s, other than a list",
+                            cell__dtype_name(in->dtype));
+    }
+    BASE_TRY(cell__tensor_shape(im, &out, keeps != 0 ? 1 : 0, dims));
+    BASE_TRY(cell__tensor_alloc(im, &out, true, &data, &syms));
+    syms[0] = cell__tensor_sym(&in->tensor, 0);
+    for (size_t i = 1; i < in->tensor.count; i++) {
+        const struct cell__sym before = syms[0];
+        const struct cell__sym next = cell__tensor_sym(&in->tensor, i);
+        if (!smaller(im, &before, &next, &syms[0])) {
+            return cell__refuse(im, "the smallest of sizes that requests choose");
+        }
+    }
+    BASE_TRY(cell__tensor_settle(im, &out));
+    cell__set_const(im, node, 0, &out);
+    return BASE_OK;
+}
+
 /* ---- Mod ---------------------------------------------------------------------------------- */
 
 /* Of integers that are known, or that a shape makes whole multiples, or of numbers of steps. */
@@ -225,8 +283,13 @@ enum base_status cell__infer_mod(struct cell__import *im, struct cell__node *nod
     if (fmod != 0 || !cell__is_of_integers(im, node)) {
         return cell__refuse(im, "only of integers, with fmod 0");
     }
+    if (cell__input(im, node, 0)->kind == CELL__ROWS &&
+        cell__input(im, node, 1)->kind == CELL__CONST &&
+        cell__input(im, node, 0)->dtype == cell__input(im, node, 1)->dtype) {
+        return cell__infer_index(im, node); // of numbers of steps: op_numbers.c
+    }
     if (!cell__is_all_const(im, node)) {
-        return cell__infer_index(im, node);
+        return cell__refuse(im, "only of integers that shapes make, or of one and a constant");
     }
     BASE_TRY(cell__fold_binary(im, '%', &cell__input(im, node, 0)->tensor,
                                &cell__input(im, node, 1)->tensor, &out));

@@ -199,9 +199,9 @@ static const struct cell__operator operators[] = {
     {"Mean", 1, CELL__OPERANDS_MAX, 1, " ", cell__infer_written, cell__lower_branch, "float32"},
     {"Min", 1, CELL__OPERANDS_MAX, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},
     {"Mish", 1, 1, 1, " ", cell__infer_function, cell__lower_function, "float32"},
-    {"Mod", 2, 2, 1, " fmod ", cell__infer_mod, cell__lower_index,
+    {"Mod", 2, 2, 1, " fmod ", cell__infer_mod, cell__lower_mod,
      "folded: of integers that shapes make; of a number and a number of steps, as torch.roll has "
-     "it: requests have as many steps; of a step's number: its place in a chunk"},
+     "it: requests have as many steps. Of the number of a step and constants"},
     {"Mul", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},
     {"Neg", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary,
      "float32, and integers that shapes make"},
@@ -305,10 +305,12 @@ static const struct cell__operator operators[] = {
      "by the number of the step, in a Loop; by a constant an element, the first or last step, or "
      "a part of the features"},
     {"SequenceConstruct", 1, CELL__OPERANDS_MAX, 1, " ", cell__infer_list_construct, NULL,
-     "of single tensors, before a Loop that collects others"},
+     "of single tensors, before a Loop that collects others, or as its states"},
     {"SequenceEmpty", 0, 0, 1, " dtype ", cell__infer_list_empty, NULL, "carried by a Loop"},
+    {"SequenceErase", 1, 2, 1, " ", cell__infer_list_erase, NULL,
+     "of single tensors, at a constant place"},
     {"SequenceInsert", 2, 3, 1, " ", cell__infer_list_insert, cell__lower_list_insert,
-     "at the end or in front, once a step of a Loop"},
+     "at the end or in front, once a step of a Loop; of single tensors at a constant place"},
     {"SequenceLength", 1, 1, 1, " ", cell__infer_list_length, NULL, "folded"},
     {"Shape", 1, 1, 1, " start end ", cell__infer_shape, NULL, "folded, batch and time as symbols"},
     {"Sigmoid", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
@@ -385,10 +387,10 @@ static bool is_among(const struct cell__operator *op, cell__op_fn *const fns[], 
 
 bool cell__operator_takes_lists(const struct cell__operator *op)
 {
-    static cell__op_fn *const takers[] = {cell__infer_gather,      cell__infer_list_split,
-                                          cell__infer_list_length, cell__infer_list_at,
-                                          cell__infer_list_insert, cell__infer_list_join,
-                                          cell__infer_loop,        cell__infer_scan_end};
+    static cell__op_fn *const takers[] = {
+        cell__infer_gather,    cell__infer_list_split,  cell__infer_list_length,
+        cell__infer_list_at,   cell__infer_list_insert, cell__infer_list_erase,
+        cell__infer_list_join, cell__infer_loop,        cell__infer_scan_end};
     return is_among(op, takers, sizeof(takers) / sizeof(takers[0]));
 }
 

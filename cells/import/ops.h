@@ -108,11 +108,10 @@ enum base_status cell__row_chunk(struct cell__import *im, uint32_t number, int64
 /* The same of integers or floats, as integers. UNIMPLEMENTED where it is no number of a step, which
  * are not below 0. */
 enum base_status cell__row_whole(struct cell__import *im, uint32_t row, int64_t n, uint32_t *out);
-/* Which chunk of n steps one of a sequence is in, or its number there: what such a row is. */
+/* Which chunk of n steps one of a sequence is in: what such a row is. */
 struct cell__whole {
     uint32_t sequence;
     int64_t n;
-    bool is_rest;
 };
 bool cell__row_is_whole(const struct cell__import *im, uint32_t row, struct cell__whole *out);
 /* op_whole.c: where a node ends what divides integers and rounds down, it is that, and no other
@@ -197,7 +196,8 @@ cell__op_fn cell__infer_gemm, cell__lower_gemm;
 cell__op_fn cell__infer_constant, cell__infer_shape, cell__infer_size, cell__infer_range;
 cell__op_fn cell__lower_range;
 cell__op_fn cell__infer_trilu, cell__lower_trilu;
-cell__op_fn cell__infer_product, cell__infer_mod, cell__infer_equal, cell__infer_where;
+cell__op_fn cell__infer_product, cell__infer_least, cell__infer_mod, cell__lower_mod,
+    cell__infer_equal, cell__infer_where;
 cell__op_fn cell__infer_constant_of_shape, cell__lower_constant_of_shape;
 /* op_count.c: whether a node computes with counts alone, and it; whether a value is the number of
  * the step, nothing added */
@@ -330,6 +330,7 @@ enum base_status cell__row_of_step(struct cell__import *im, const struct cell__v
 /* op_list.c */
 cell__op_fn cell__infer_list_split, cell__infer_list_length, cell__infer_list_at;
 cell__op_fn cell__infer_list_empty, cell__infer_list_insert, cell__infer_list_join;
+cell__op_fn cell__infer_list_erase;
 /* Of a tensor, or a list of what it is cut to along the axis, what the node's input 1 states. */
 enum base_status cell__infer_pick(struct cell__import *im, struct cell__node *node, uint32_t axis);
 enum base_status cell__lower_pick(struct cell__import *im, struct cell__node *node, uint32_t axis);

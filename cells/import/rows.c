@@ -491,6 +491,10 @@ uint32_t cell__row_uncast(const struct cell__import *im, uint32_t row)
 
 bool cell__row_is_chosen(const struct cell__import *im, uint32_t row, uint32_t *n)
 {
+    if (im->rows[row].counts_below > 0) {
+        *n = im->rows[row].counts_below;
+        return true;
+    }
     const struct cell__row *at = &im->rows[cell__row_uncast(im, row)];
     if (at->kind != CELL__ROW_OP || (at->op.kind != CELL_OP_ARGMAX && at->op.kind != CELL_OP_TOP)) {
         return false;

@@ -78,10 +78,11 @@ struct cell__row {
     bool is_from_end; /* WINDOW; INDEX: one below 0 would count from the end, if a request had it */
     bool is_bounded;  /* OP: ids cut to a table's, though one beyond is refused (op_ids.c) */
     bool is_counted;  /* OP: integers computed of numbers of steps, exact as floats */
-    bool is_numbers;  /* made of numbers of steps and of constants alone (relative.h) */
-    uint32_t pairs;   /* OP: a GATHER by pairs of that many steps, no function of how far apart they
-                         are: row i * pairs + j is that of steps i and j, of a sequence and its
-                         mirror;  0: it is none. Only scores take it. */
+    uint32_t counts_below; /* OP: such integers, from 0 on and below this; 0: nobody knows */
+    bool is_numbers;       /* made of numbers of steps and of constants alone (relative.h) */
+    uint32_t pairs; /* OP: a GATHER by pairs of that many steps, no function of how far apart they
+                       are: row i * pairs + j is that of steps i and j, of a sequence and its
+                       mirror;  0: it is none. Only scores take it. */
     const struct cell__joined *joined; /* JOIN */
     struct cell_op op;
     uint32_t chain; /* OP: the Scan that computes it, NONE elsewhere */
@@ -239,7 +240,7 @@ uint32_t cell__row_ids(const struct cell__import *im, uint32_t row);
 uint32_t cell__row_element_ids(const struct cell__import *im, uint32_t row, uint32_t *first);
 /* The row that this one is cast from, or itself. */
 uint32_t cell__row_uncast(const struct cell__import *im, uint32_t row);
-/* Whether the row is a number that an op has chosen: below n. */
+/* Whether the row is a number that an op has chosen, or counted: below n. */
 bool cell__row_is_chosen(const struct cell__import *im, uint32_t row, uint32_t *n);
 
 /* The row as something that a stage can hand on: a constant becomes an op. */

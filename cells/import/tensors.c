@@ -576,9 +576,6 @@ static enum base_status bound_ids(struct cell__import *im, const struct cell__ro
     }
     struct cell__whole whole = {.n = 1};
     const bool is_whole = cell__row_is_whole(im, operand, &whole);
-    if (is_whole && whole.is_rest) {
-        return BASE_OK;
-    }
     const uint32_t sequence = is_whole ? whole.sequence : numbered_sequence(im, operand);
     if (sequence == CELL__NONE) { // of pairs of steps, as relative.h or scores.h have it
         return row->is_numbers || row->pairs > 0

@@ -5,11 +5,14 @@
 #include "cells/import/walk.h"
 
 #include "cells/import/assigned.h"
+#include "cells/import/choice.h"
 #include "cells/import/fused.h"
 #include "cells/import/handed_on.h"
+#include "cells/import/listed.h"
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 #include "cells/import/some_steps.h"
+#include "cells/import/step_number.h"
 #include "cells/import/write_out.h"
 
 #include "base/assert.h"
@@ -24,9 +27,10 @@
 struct frame {
     const Onnx__GraphProto *graph;
     const Onnx__NodeProto *part_of;
-    bool is_body;         /* of a Scan */
-    uint32_t scan;        /* in whose body all of this stands: its number, or NONE */
-    uint32_t first_value; /* of a body: its names end with it */
+    const struct cell__operator *end; /* NULL: that of the node */
+    bool is_body;                     /* of a Scan */
+    uint32_t scan;                    /* in whose body all of this stands: its number, or NONE */
+    uint32_t first_value;             /* of a body: its names end with it */
     size_t next;
 };
 
@@ -307,6 +311,16 @@ static enum base_status check_node(struct cell__import *im, const struct cell__n
     return BASE_OK;
 }
 
+/* The condition that ends a step of a Loop, where it is not known to hold: why. */
+static const struct base_error *open_condition(struct cell__import *im,
+                                               const struct cell__node *node)
+{
+    const bool is_end = node->op != NULL && node->op->infer == cell__infer_scan_end;
+    return is_end && cell__has_input(node, 0) && cell__input(im, node, 0)->dtype == CELL__BOOL
+               ? cell__input(im, node, 0)->poison
+               : NULL;
+}
+
 /* The error of an input that could not be computed, or NULL. */
 static const struct base_error *poison_of_inputs(struct cell__import *im,
                                                  const struct cell__node *node)
@@ -314,6 +328,9 @@ static const struct base_error *poison_of_inputs(struct cell__import *im,
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         if (cell__has_input(node, i) && cell__input(im, node, i)->kind == CELL__POISON) {
             return cell__input(im, node, i)->poison;
+        }
+        if (i == 0 && open_condition(im, node) != NULL) {
+            return open_condition(im, node);
         }
     }
     return NULL;
@@ -327,6 +344,68 @@ static bool has_outputs(const struct cell__node *node)
         has = has || cell__has_output(node, i);
     }
     return has;
+}
+
+static enum base_status infer_once(struct cell__import *im, struct cell__node *node, bool *is_count)
+{
+    BASE_TRY(check_node(im, node));
+    if (node->op == NULL) {
+        return BASE_OK;
+    }
+    *is_count = cell__is_count(im, node);
+    BASE_TRY(*is_count ? cell__infer_count(im, node) : node->op->infer(im, node));
+    BASE_TRY(cell__infer_turned(im, node));
+    return cell__infer_sorted(im, node);
+}
+
+/* A step, or a row of a sequence, is taken by the number as it is; the indices of an assignment are
+ * reshaped. */
+static bool takes_step(struct cell__import *im, const struct cell__node *node)
+{
+    const struct cell__value *in = cell__has_input(node, 0) ? cell__input(im, node, 0) : NULL;
+    if (node->op == NULL || in == NULL) {
+        return false;
+    }
+    return node->op->infer == cell__infer_reshape
+               ? in->dtype != CELL__F32
+               : cell__operator_takes_lists(node->op) && in->kind != CELL__CONST;
+}
+
+/* What is refused of numbers of steps is tried again with rows in their place. */
+static enum base_status infer_again(struct cell__import *im, struct cell__node *node,
+                                    bool *is_count)
+{
+    struct base_error *outer = im->error;
+    struct base_error why = {.status = BASE_OK};
+    bool is_any = false;
+    if (takes_step(im, node)) {
+        return BASE_UNIMPLEMENTED;
+    }
+    BASE_TRY(cell__number_inputs(im, node, &is_any));
+    im->error = &why;
+    enum base_status status = is_any ? infer_once(im, node, is_count) : BASE_UNIMPLEMENTED;
+    im->error = outer;
+    if (status == BASE_OK || status == BASE_UNIMPLEMENTED) {
+        return status;
+    }
+    *outer = why;
+    return status;
+}
+
+/* Of a condition that nobody could tell at once: why, for a Loop that ends by it. */
+static enum base_status keep_reason(struct cell__import *im, struct cell__value *value,
+                                    const struct base_error *why)
+{
+    if (value->kind != CELL__ROWS || value->dtype != CELL__BOOL || why->status == BASE_OK) {
+        return BASE_OK;
+    }
+    struct base_error *copy = base_arena_alloc(im->arena, sizeof(*copy));
+    if (copy == NULL) {
+        return cell__no_memory(im);
+    }
+    *copy = *why;
+    value->poison = copy;
+    return BASE_OK;
 }
 
 static enum base_status infer_node(struct cell__import *im, struct cell__node *node)
@@ -348,13 +427,8 @@ static enum base_status infer_node(struct cell__import *im, struct cell__node *n
     struct base_error why = {.status = BASE_OK};
     if (before == NULL) {
         im->error = &why;
-        enum base_status status = check_node(im, node);
-        if (status == BASE_OK && node->op != NULL) {
-            is_count = cell__is_count(im, node);
-            status = is_count ? cell__infer_count(im, node) : node->op->infer(im, node);
-            status = status == BASE_OK ? cell__infer_turned(im, node) : status;
-            status = status == BASE_OK ? cell__infer_sorted(im, node) : status;
-        }
+        enum base_status status = infer_once(im, node, &is_count);
+        status = status == BASE_UNIMPLEMENTED ? infer_again(im, node, &is_count) : status;
         im->error = outer;
         base_assert(status == BASE_OK || status == why.status);
         before = status == BASE_OK ? NULL : &why;
@@ -367,7 +441,8 @@ static enum base_status infer_node(struct cell__import *im, struct cell__node *n
         if (before != NULL) {
             BASE_TRY(poison(im, node->outputs[i], before));
         }
-        const struct cell__value *value = cell__output(im, node, i);
+        struct cell__value *value = cell__output(im, node, i);
+        BASE_TRY(keep_reason(im, value, &why));
         base_assert(value->kind != CELL__POISON || value->poison != NULL);
         bool is_known = value->kind == CELL__CONST || value->kind == CELL__POISON;
         bool is_empty = value->kind == CELL__LIST && node->op->lower == NULL; // SequenceEmpty
@@ -538,7 +613,7 @@ static enum base_status walk_end(struct cell__import *im, const struct frame *fr
     char *names[CELL__OPERANDS_MAX];
     BASE_TRY(names_of(im, frame->graph->output, frame->graph->n_output, names));
     struct wires wires = {.proto = proto,
-                          .op = end_of(proto),
+                          .op = frame->end == NULL ? end_of(proto) : frame->end,
                           .inputs = names,
                           .n_inputs = frame->graph->n_output,
                           .outputs = proto->output,
@@ -573,7 +648,9 @@ static enum base_status walk_next(struct cell__import *im, struct frame *frames,
     const Onnx__NodeProto *proto = frame->graph->node[frame->next++];
     const Onnx__GraphProto *branch = is_standard(proto, "If") ? choose_branch(im, proto) : NULL;
     const Onnx__GraphProto *body = body_of(proto);
-    const Onnx__GraphProto *part = branch != NULL ? branch : body;
+    const bool is_open = branch == NULL && is_standard(proto, "If");
+    const Onnx__GraphProto *choice = is_open ? cell__write_choice(im, proto) : NULL;
+    const Onnx__GraphProto *part = branch != NULL ? branch : choice != NULL ? choice : body;
     im->unwritten = "of another domain, or nested too deep";
     if (part == NULL && *depth < DEPTH_MAX) {
         part = is_of_standard(proto) ? cell__write_out(im, proto) : cell__write_fused(im, proto);
@@ -585,6 +662,7 @@ static enum base_status walk_next(struct cell__import *im, struct frame *frames,
     const Onnx__GraphProto *nodes = is_loop ? cell__write_handed_on(im, proto) : NULL;
     nodes = is_loop && nodes == NULL ? cell__write_assigned(im, proto) : nodes;
     nodes = is_loop && nodes == NULL ? cell__write_some_steps(im, proto) : nodes;
+    nodes = is_loop && nodes == NULL ? cell__write_listed(im, proto) : nodes;
     nodes = is_loop && nodes == NULL ? cell__write_headed(im, proto) : nodes;
     if (nodes != NULL) { // in place of it: they make all that it makes
         frames[(*depth)++] = (struct frame){.graph = nodes, .scan = frame->scan};
@@ -592,6 +670,7 @@ static enum base_status walk_next(struct cell__import *im, struct frame *frames,
     }
     struct frame inner = {
         .graph = part, .part_of = proto, .is_body = body != NULL, .scan = frame->scan};
+    inner.end = choice == NULL ? NULL : &cell__choice_end;
     if (inner.is_body) {
         BASE_TRY(walk_begin(im, &inner));
     }

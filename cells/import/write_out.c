@@ -9,6 +9,7 @@
 #include "cells/import/ops.h"
 #include "cells/import/products.h"
 #include "cells/import/scatter.h"
+#include "cells/import/step_number.h"
 #include "cells/import/stft.h"
 #include "cells/import/writer.h"
 #include "cells/math_constants.h"
@@ -437,6 +438,9 @@ static enum base_status write_slices(struct cell__writer *w)
     if (!cell__writer_has(w, 3)) {
         return cell__unwritten(w, "as it is");
     }
+    if (w->im->scan != CELL__NONE && cell__write_step_slice(w) == BASE_OK) {
+        return BASE_OK;
+    }
     for (size_t i = 0; i < 4; i++) {
         BASE_TRY(cell__writer_value(w, w->proto->input[i], &values[i]));
     }
@@ -532,7 +536,8 @@ static enum base_status write_to_depth(struct cell__writer *w)
     return write_turned(w, before, perm, after);
 }
 
-/* Single tensors before what a Loop has collected: as elements of the axis that joins them. */
+/* Single tensors, alone or before what a Loop has collected: as elements of the axis that joins
+ * them. */
 static enum base_status write_joined(struct cell__writer *w)
 {
     uint32_t v = 0;
@@ -546,12 +551,18 @@ static enum base_status write_joined(struct cell__writer *w)
     const struct cell__value list = w->im->values[v];
     BASE_TRY(cell__writer_int(w, "axis", &axis));
     BASE_TRY(cell__writer_int(w, "new_axis", &is_new));
-    if (list.kind != CELL__LIST || list.behind_heads == 0 || list.n_heads >= CELL__OPERANDS_MAX) {
+    const bool is_behind = list.behind_heads != 0;
+    const bool is_alone = !is_behind && list.n_heads > 0 && list.list_axis == CELL__NONE;
+    if (list.kind != CELL__LIST || (!is_behind && !is_alone) ||
+        list.n_heads >= CELL__OPERANDS_MAX) {
         return cell__unwritten(w, "of what no Loop has collected");
     }
     for (uint32_t i = 0; i < list.n_heads; i++) {
         parts[i] = w->im->values[list.heads[i]].name;
         BASE_TRY(cell__write_axes(w, "Unsqueeze", parts[i], &axis, is_new != 0 ? 1 : 0, &parts[i]));
+    }
+    if (is_alone) {
+        return cell__write_concat(w, parts, axis, &w->out);
     }
     const char *behind = w->im->values[list.behind_heads - 1].name;
     BASE_TRY(cell__build_node(w->builder, "ConcatFromSequence", (const char *[]){behind, NULL}, 1,

@@ -1,5 +1,5 @@
-/* Ways in which people write loops over time (tools/train/loop_idioms.py): what of them is no loop
- * over all steps, or takes parts that there are not, is refused. What they compute,
+/* Ways in which people write loops over time (tools/train/loop_idioms.py, loop_habits.py): what of
+ * them is no loop over all steps, or takes parts that there are not, is refused. What they compute,
  * test_import_exports compares. */
 #include "tests/cells/changed.h"
 #include "tests/util.h"
@@ -78,7 +78,7 @@ START_TEST(test_parts_that_are_assigned_are_refused)
     graph = begin("loop_both_ways-ts1.13-op17"); // added to what was there
     changed_add_ints(node_of(body_of(graph, 0), "ScatterND", 0), "reduction", 1,
                      (const int64_t[]){1});
-    changed_expect(BASE_UNIMPLEMENTED, "(node", "the number of the step");
+    changed_expect(BASE_UNIMPLEMENTED, "(node", "with a reduction");
 }
 END_TEST
 
@@ -155,8 +155,7 @@ START_TEST(test_lists_that_have_begun)
                    "over_h.weight"); // a constant
     changed_expect(BASE_UNIMPLEMENTED, "SequenceConstruct (node", "no tensor, or of another type");
     graph = begin("loop_begun-ts1.13-op17"); // what is no list that a Loop has collected
-    const Onnx__NodeProto *construct = node_of(graph, "SequenceConstruct", 0);
-    changed_rename(&node_of(graph, "ConcatFromSequence", 0)->input[0], construct->output[0]);
+    changed_rename(&node_of(graph, "ConcatFromSequence", 0)->input[0], "x");
     changed_expect(BASE_UNIMPLEMENTED, "ConcatFromSequence (node", "no Loop has collected");
     graph = begin("loop_begun-ts1.13-op17"); // one of a list of which the first are others
     Onnx__NodeProto *join = node_of(graph, "ConcatFromSequence", 0);
@@ -190,6 +189,183 @@ START_TEST(test_parts_that_there_are_not_are_refused)
 }
 END_TEST
 
+/* ---- The number of the step -------------------------------------------------------------------
+ */
+
+/* The nth graph that an If of a body has: what holds, and what does not. */
+static Onnx__GraphProto *branch_of(const Onnx__GraphProto *graph, const char *name)
+{
+    return changed_attribute(node_of(body_of(graph, 0), "If", 0), name)->g;
+}
+
+START_TEST(test_remainders_that_there_are_not_are_refused)
+{
+    const Onnx__GraphProto *graph = begin("loop_numbered-ts1.13-op17");
+    const Onnx__GraphProto *body = body_of(graph, 0);
+    set_integer(body, node_of(body, "Mod", 0)->input[1], 0);
+    changed_expect(BASE_UNIMPLEMENTED, "Mod (node", "computes with numbers of steps");
+    graph = begin("loop_numbered-ts1.13-op17"); // beyond the table
+    body = body_of(graph, 0);
+    set_integer(body, node_of(body, "Mod", 0)->input[1], 4);
+    changed_expect(BASE_UNIMPLEMENTED, "Gather (node", "one of 4 numbers in a table of 3");
+    graph = begin("loop_numbered-ts1.13-op17"); // from -3 to 0
+    body = body_of(graph, 0);
+    set_integer(body, node_of(body, "Mod", 0)->input[1], -4);
+    changed_expect(BASE_UNIMPLEMENTED, "Gather (node", "looks up what is not an input");
+    graph = begin("loop_numbered-ts1.13-op17"); // of the sign of the other
+    changed_attribute(node_of(body_of(graph, 0), "Mod", 0), "fmod")->i = 1;
+    changed_expect(BASE_UNIMPLEMENTED, "Mod (node", "the number of the step");
+    graph = begin("loop_numbered-ts1.13-op17"); // no float is as exact
+    body = body_of(graph, 0);
+    set_integer(body, node_of(body, "Mod", 0)->input[1], (1 << 24) + 1);
+    changed_expect(BASE_UNIMPLEMENTED, "Mod (node", "computes with numbers of steps");
+    graph = begin("loop_numbered-ts1.13-op17"); // of integers, t / 0
+    body = body_of(graph, 0);
+    set_integer(body, node_of(body, "Div", 2)->input[1], 0);
+    changed_expect(BASE_UNIMPLEMENTED, "Div (node", "computes with numbers of steps");
+    graph = begin("loop_numbered-ts1.13-op17"); // a product may be too large for a float
+    changed_rename(&node_of(body_of(graph, 0), "Div", 2)->op_type, "Mul");
+    changed_expect(BASE_UNIMPLEMENTED, "Mul (node", "computes with numbers of steps");
+}
+END_TEST
+
+/* The table has 40 rows, and step t takes row t. */
+START_TEST(test_a_table_bounds_the_steps)
+{
+    static const char *const names[] = {"loop_numbered-ts1.13-op17", "loop_spans-ts1.13-op17"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        struct cell_model *model = NULL;
+        (void)begin(names[i]);
+        ck_assert_int_eq(changed_parse(&model), BASE_OK);
+        ck_assert_uint_eq(model->sequences[0].steps_max, 40);
+        changed_free(model);
+    }
+}
+END_TEST
+
+START_TEST(test_branches_that_differ_are_refused)
+{
+    const Onnx__GraphProto *graph = begin("loop_clocks-ts1.13-op17"); // [15] and [batch, 5]
+    changed_rename(&node_of(branch_of(graph, "else_branch"), "Identity", 0)->input[0],
+                   "over_h.bias");
+    changed_expect(BASE_UNIMPLEMENTED, "If (node", "tensors of other shapes");
+    graph = begin("loop_clocks-ts1.13-op17"); // integers
+    changed_rename(&node_of(branch_of(graph, "else_branch"), "Identity", 0)->input[0], "periods");
+    changed_expect(BASE_UNIMPLEMENTED, "If (node", "makes other than floats");
+    graph = begin("loop_clocks-ts1.13-op17"); // a value of either by one name
+    const Onnx__GraphProto *then = branch_of(graph, "then_branch");
+    const Onnx__GraphProto *other = branch_of(graph, "else_branch");
+    changed_rename(&node_of(other, "Identity", 0)->output[0], then->output[0]->name);
+    changed_rename(&other->output[0]->name, then->output[0]->name);
+    changed_expect(BASE_UNIMPLEMENTED, "If (node", "branches on a value that depends");
+    graph = begin("loop_clocks-ts1.13-op17"); // a whole sequence
+    changed_rename(&node_of(branch_of(graph, "else_branch"), "Identity", 0)->input[0], "x");
+    changed_expect(BASE_UNIMPLEMENTED, "If (node", "tensors of other shapes");
+}
+END_TEST
+
+/* ---- Both ends --------------------------------------------------------------------------------
+ */
+
+/* What is taken from the end is a copy that is the other way round. */
+START_TEST(test_a_loop_from_both_ends_goes_from_the_front)
+{
+    struct cell_model *model = NULL;
+    uint32_t chains = 0;
+    (void)begin("loop_both_ends-ts1.13-op17");
+    ck_assert_int_eq(changed_parse(&model), BASE_OK);
+    for (uint32_t s = 0; s < model->n_stages; s++) {
+        chains += model->stages[s].kind == CELL_STAGE_CHAIN ? 1 : 0;
+        ck_assert(!model->stages[s].is_reverse);
+    }
+    ck_assert_uint_eq(chains, 1);
+    changed_free(model);
+}
+END_TEST
+
+/* ---- Lists that a body reads ------------------------------------------------------------------
+ */
+
+START_TEST(test_elements_that_a_list_may_not_have_are_refused)
+{
+    const Onnx__GraphProto *graph = begin("loop_listed-ts1.13-op17");
+    const Onnx__GraphProto *body = body_of(graph, 0);
+    set_integer(graph, node_of(body, "SequenceAt", 0)->input[1], -4); // it begins with three
+    changed_expect(BASE_UNIMPLEMENTED, "SequenceAt (node", "by the number of the step");
+    graph = begin("loop_listed-ts1.13-op17");
+    set_integer(graph, node_of(graph, "SequenceAt", 1)->input[1], 3); // the first of the loop's
+    changed_expect(BASE_UNIMPLEMENTED, "SequenceAt (node", "of the Loop or from before it");
+    graph = begin("loop_listed-ts1.13-op17");
+    set_integer(graph, node_of(graph, "SequenceAt", 1)->input[1], -2);
+    changed_expect(BASE_UNIMPLEMENTED, "SequenceAt (node", "of the Loop or from before it");
+    graph = begin("loop_listed-ts1.13-op17"); // from the front, where all but the first moves
+    body = body_of(graph, 0);
+    changed_rename(&node_of(body, "SequenceAt", 0)->input[1],
+                   node_of(graph, "SequenceAt", 1)->input[1]);
+    changed_expect(BASE_UNIMPLEMENTED, "SequenceAt (node", "by the number of the step");
+}
+END_TEST
+
+/* Lists whose length no step changes are states. */
+START_TEST(test_lists_of_states)
+{
+    struct cell_model *model = NULL;
+    uint32_t states = 0;
+    (void)begin("loop_layered-ts1.13-op17");
+    ck_assert_int_eq(changed_parse(&model), BASE_OK);
+    for (uint32_t s = 0; s < model->n_stages; s++) {
+        const bool is_chain = model->stages[s].kind == CELL_STAGE_CHAIN;
+        states += is_chain ? model->stages[s].type->def.n_states : 0;
+    }
+    ck_assert_uint_eq(states, 6);
+    changed_free(model);
+    const Onnx__GraphProto *graph = begin("loop_layered-ts1.13-op17");
+    const Onnx__GraphProto *body = body_of(graph, 0);
+    set_integer(graph, node_of(body, "SequenceErase", 0)->input[1], 2); // of two
+    changed_expect(BASE_INVALID_ARGUMENT, "SequenceErase (node", "a sequence of 2 tensors");
+    graph = begin("loop_layered-ts1.13-op17"); // four, then five, then six
+    body = body_of(graph, 0);
+    changed_rename(&node_of(body, "SequenceInsert", 2)->input[0],
+                   node_of(body, "SequenceErase", 2)->input[0]);
+    changed_expect(BASE_UNIMPLEMENTED, "SequenceAt (node", "by the number of the step");
+    graph = begin("loop_layered-ts1.13-op17"); // what is erased from a whole sequence
+    body = body_of(graph, 0);
+    changed_rename(&node_of(body, "SequenceErase", 2)->input[0], body->input[4]->name);
+    changed_expect(BASE_UNIMPLEMENTED, "SequenceErase (node", "a sequence that a Loop carries");
+}
+END_TEST
+
+/* ---- Parts of what is assigned to -------------------------------------------------------------
+ */
+
+START_TEST(test_assignments_to_unlike_parts_are_refused)
+{
+    const Onnx__GraphProto *graph = begin("loop_features-ts1.13-op17");
+    const Onnx__GraphProto *body = body_of(graph, 0);
+    set_integer(body, node_of(body, "Slice", 2)->input[1], 2); // as wide as another part
+    changed_expect(BASE_UNIMPLEMENTED, "Reshape (node", "the number of the step");
+    graph = begin("loop_features-ts1.13-op17"); // every other one
+    body = body_of(graph, 0);
+    set_integer(body, node_of(body, "Slice", 3)->input[4], 2);
+    changed_expect(BASE_UNIMPLEMENTED, "Reshape (node", "the number of the step");
+    graph = begin("loop_spans-ts1.13-op17"); // two steps at once
+    body = body_of(graph, 0);
+    set_integer(body, node_of(body, "Add", 0)->input[1], 2);
+    changed_expect(BASE_UNIMPLEMENTED, "Slice (node", "the number of the step");
+}
+END_TEST
+
+/* ---- Side by side -----------------------------------------------------------------------------
+ */
+
+START_TEST(test_the_most_steps_of_two_sequences_are_refused)
+{
+    const Onnx__GraphProto *graph = begin("loop_beside-ts1.13-op17");
+    changed_rename(&node_of(graph, "ReduceMin", 0)->op_type, "ReduceMax");
+    changed_expect(BASE_UNIMPLEMENTED, "ReduceMax (node", "of a constant of type int64");
+}
+END_TEST
+
 /* ---- Blocks of places -------------------------------------------------------------------------
  */
 
@@ -220,6 +396,14 @@ int main(void)
     tcase_add_test(tcase, test_elements_go_to_an_end_of_a_list);
     tcase_add_test(tcase, test_lists_that_have_begun);
     tcase_add_test(tcase, test_parts_that_there_are_not_are_refused);
+    tcase_add_test(tcase, test_remainders_that_there_are_not_are_refused);
+    tcase_add_test(tcase, test_a_table_bounds_the_steps);
+    tcase_add_test(tcase, test_branches_that_differ_are_refused);
+    tcase_add_test(tcase, test_a_loop_from_both_ends_goes_from_the_front);
+    tcase_add_test(tcase, test_elements_that_a_list_may_not_have_are_refused);
+    tcase_add_test(tcase, test_lists_of_states);
+    tcase_add_test(tcase, test_assignments_to_unlike_parts_are_refused);
+    tcase_add_test(tcase, test_the_most_steps_of_two_sequences_are_refused);
     tcase_add_test(tcase, test_blocks_that_there_are_not_are_refused);
     suite_add_tcase(suite, tcase);
     return util_run(suite);
