@@ -185,6 +185,7 @@ CELLS_SRCS = \
   cells/import/sym.c \
   cells/import/tensor.c \
   cells/import/tensors.c \
+  cells/import/top_steps.c \
   cells/import/turned.c \
   cells/import/walk.c \
   cells/import/wire.c \
@@ -660,6 +661,7 @@ CELLS_SUITES = \
   tests/cells/test_import_scan.c \
   tests/cells/test_import_stated.c \
   tests/cells/test_import_strided.c \
+  tests/cells/test_import_top_steps.c \
   tests/cells/test_import_tree.c \
   tests/cells/test_import_regroup.c \
   tests/cells/test_import_relative.c \

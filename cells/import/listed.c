@@ -86,6 +86,13 @@ struct lists {
     Onnx__GraphProto *body;
 };
 
+/* n pointers of a list, moved within it. */
+static void move(void *list, size_t to, size_t from, size_t n)
+{
+    void **at = list;
+    memmove(&at[to], &at[from], n * sizeof(*at));
+}
+
 /* Room for `more` states behind what is carried, whose names are not there yet. */
 static enum base_status make_room(const struct listed *l, const Onnx__NodeProto *loop, size_t more,
                                   struct lists *out)
@@ -104,10 +111,8 @@ static enum base_status make_room(const struct listed *l, const Onnx__NodeProto 
     if (graph->input == NULL || graph->output == NULL) {
         return BASE_RESOURCE_EXHAUSTED;
     }
-    memmove(&out->outputs[n_carried + more], &out->outputs[n_carried],
-            (loop->n_output - n_carried) * sizeof(char *));
-    memmove(&graph->output[1 + n_carried + more], &graph->output[1 + n_carried],
-            (graph->n_output - 1 - n_carried) * sizeof(Onnx__ValueInfoProto *));
+    move(out->outputs, n_carried + more, n_carried, loop->n_output - n_carried);
+    move(graph->output, 1 + n_carried + more, 1 + n_carried, graph->n_output - 1 - n_carried);
     graph->n_input += more;
     graph->n_output += more;
     out->changed = *loop;
@@ -168,10 +173,11 @@ static enum base_status put_nodes(const struct listed *l, Onnx__GraphProto *grap
     if (nodes == NULL) {
         return BASE_RESOURCE_EXHAUSTED;
     }
-    memcpy(&nodes[front->n_node], graph->node, graph->n_node * sizeof(*nodes));
-    if (behind->n_node > 0) {
-        memcpy(&nodes[front->n_node + graph->n_node], behind->node,
-               behind->n_node * sizeof(*nodes));
+    for (size_t i = 0; i < graph->n_node; i++) {
+        nodes[front->n_node + i] = graph->node[i];
+    }
+    for (size_t i = 0; i < behind->n_node; i++) {
+        nodes[front->n_node + graph->n_node + i] = behind->node[i];
     }
     graph->node = nodes;
     graph->n_node += front->n_node + behind->n_node;
@@ -222,12 +228,10 @@ static void drop(struct lists *lists, uint32_t k)
     loop->n_output--;
     graph->n_input--;
     graph->n_output--;
-    memmove(&lists->inputs[k + 2], &lists->inputs[k + 3], (loop->n_input - k - 2) * sizeof(char *));
-    memmove(&lists->outputs[k], &lists->outputs[k + 1], (loop->n_output - k) * sizeof(char *));
-    memmove(&graph->input[k + 2], &graph->input[k + 3],
-            (graph->n_input - k - 2) * sizeof(Onnx__ValueInfoProto *));
-    memmove(&graph->output[k + 1], &graph->output[k + 2],
-            (graph->n_output - k - 1) * sizeof(Onnx__ValueInfoProto *));
+    move(lists->inputs, k + 2, k + 3, loop->n_input - k - 2);
+    move(lists->outputs, k, k + 1, loop->n_output - k);
+    move(graph->input, k + 2, k + 3, graph->n_input - k - 2);
+    move(graph->output, k + 1, k + 2, graph->n_output - k - 1);
 }
 
 static enum base_status write_states(struct cell__writer *w, const struct listed *l)

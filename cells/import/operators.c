@@ -354,7 +354,8 @@ static const struct cell__operator operators[] = {
      "constant for each row of the batch"},
     {"ThresholdedRelu", 1, 1, 1, " alpha ", cell__infer_function, cell__lower_function, "float32"},
     {"TopK", 1, 2, 2, " axis k largest sorted ", cell__infer_top, cell__lower_top,
-     "over the whole of a row; constant k; of equal elements the first come first"},
+     "over the whole of a row; constant k; of equal elements the first come first. Along the steps "
+     "of a sequence the values alone, k up to 8"},
     {"Transpose", 1, 1, 1, " perm ", cell__infer_transpose, cell__lower_transpose, "any"},
     {"Trilu", 1, 2, 1, " upper ", cell__infer_trilu, cell__lower_trilu,
      "of a constant; or of one number for each pair of steps, as a mask of an attention"},

@@ -13,6 +13,7 @@
 #include "cells/import/rows.h"
 #include "cells/import/some_steps.h"
 #include "cells/import/step_number.h"
+#include "cells/import/top_steps.h"
 #include "cells/import/write_out.h"
 
 #include "base/assert.h"
@@ -641,6 +642,22 @@ static enum base_status walk_begin(struct cell__import *im, struct frame *frame)
     return BASE_OK;
 }
 
+/* Nodes that stand for a Loop or TopK, written out as others. */
+static const Onnx__GraphProto *write_nodes(struct cell__import *im, const Onnx__NodeProto *proto)
+{
+    static const Onnx__GraphProto *(*const of_loop[])(struct cell__import *,
+                                                      const Onnx__NodeProto *) = {
+        cell__write_handed_on, cell__write_assigned, cell__write_some_steps, cell__write_listed,
+        cell__write_headed};
+    const Onnx__GraphProto *nodes =
+        is_standard(proto, "TopK") ? cell__write_top_steps(im, proto) : NULL;
+    for (size_t i = 0; i < sizeof(of_loop) / sizeof(of_loop[0]) && is_standard(proto, "Loop");
+         i++) {
+        nodes = nodes == NULL ? of_loop[i](im, proto) : nodes;
+    }
+    return nodes;
+}
+
 /* The next node of the innermost graph: added, or, a Scan or an If on a constant, entered. */
 static enum base_status walk_next(struct cell__import *im, struct frame *frames, uint32_t *depth)
 {
@@ -655,15 +672,10 @@ static enum base_status walk_next(struct cell__import *im, struct frame *frames,
     if (part == NULL && *depth < DEPTH_MAX) {
         part = is_of_standard(proto) ? cell__write_out(im, proto) : cell__write_fused(im, proto);
     }
-    if (part == NULL || *depth == DEPTH_MAX) {
+    const Onnx__GraphProto *nodes = *depth < DEPTH_MAX ? write_nodes(im, proto) : NULL;
+    if ((part == NULL && nodes == NULL) || *depth == DEPTH_MAX) {
         return walk_plain(im, proto);
     }
-    const bool is_loop = is_standard(proto, "Loop");
-    const Onnx__GraphProto *nodes = is_loop ? cell__write_handed_on(im, proto) : NULL;
-    nodes = is_loop && nodes == NULL ? cell__write_assigned(im, proto) : nodes;
-    nodes = is_loop && nodes == NULL ? cell__write_some_steps(im, proto) : nodes;
-    nodes = is_loop && nodes == NULL ? cell__write_listed(im, proto) : nodes;
-    nodes = is_loop && nodes == NULL ? cell__write_headed(im, proto) : nodes;
     if (nodes != NULL) { // in place of it: they make all that it makes
         frames[(*depth)++] = (struct frame){.graph = nodes, .scan = frame->scan};
         return cell__walk_constants(im, nodes);

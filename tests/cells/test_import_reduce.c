@@ -793,8 +793,16 @@ START_TEST(test_other_tops_are_refused)
     expect_refused(&builder, BASE_INVALID_ARGUMENT, "k is 4, on an axis of 3");
     (void)top(9, IN + 1, "out");
     expect_refused(&builder, BASE_INVALID_ARGUMENT, "k is 4, on an axis of 3");
-    onnx_set_int(&builder, top(14, 2, "out"), "axis", 0);
+    onnx_set_int(&builder, top(14, 9, "out"), "axis", 0); // of more than a few
     expect_refused(&builder, BASE_UNIMPLEMENTED, "over the steps of a sequence");
+    onnx_set_int(&builder, top(14, 2, "- out"), "axis", 0); // at which steps
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "over the steps of a sequence");
+    onnx_set_int(&builder, top(9, 2, "out"), "axis", 0);
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "over the steps of a sequence");
+    Onnx__NodeProto *both = top(14, 2, "out");
+    onnx_set_int(&builder, both, "axis", 0);
+    onnx_set_int(&builder, both, "largest", 2);
+    expect_refused(&builder, BASE_INVALID_ARGUMENT, "attribute \"largest\" of 2; 0 or 1");
     onnx_set_int(&builder, top(14, 2, "out"), "axis", 1);
     expect_refused(&builder, BASE_UNIMPLEMENTED, "over the batch axis");
     onnx_set_int(&builder, top(14, 2, "out"), "axis", 3);

@@ -580,6 +580,22 @@ class Viewed(nn.Module):
         return y.view(y.size(0), y.size(1), 2, -1).sum(2).transpose(0, 1)
 
 
+class Largest(nn.Module):
+    """k-max pooling: the three largest steps of an LSTM, and the two smallest of a convolution of it"""
+
+    kind, outputs, least = "features", {"y": BATCH, "z": BATCH}, 3
+
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(INPUT, HIDDEN, batch_first=True)
+        self.conv = nn.Conv1d(HIDDEN, CLASSES, 3, padding=1)
+
+    def forward(self, x):
+        y = self.lstm(x)[0]
+        z = self.conv(y.transpose(1, 2)).topk(2, dim=2, largest=False)[0]
+        return torch.topk(y, 3, dim=1)[0].flatten(1), z.mean(2)
+
+
 MODULES = {
     "conv_attended": Attended,
     "conv_bare": Bare,
@@ -598,6 +614,7 @@ MODULES = {
     "conv_front": Front,
     "conv_group_normed": GroupNormed,
     "conv_instance_normed": InstanceNormed,
+    "conv_largest": Largest,
     "conv_middle": Middle,
     "conv_paired": Paired,
     "conv_pooled": Pooled,
