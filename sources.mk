@@ -103,6 +103,7 @@ CELLS_SRCS = \
   cells/import/layer_recurrent.c \
   cells/import/layer_tensors.c \
   cells/import/layers.c \
+  cells/import/lengths.c \
   cells/import/op_activation.c \
   cells/import/op_attend.c \
   cells/import/op_bands.c \

@@ -91,6 +91,37 @@ enum base_status cell__infer_compared(struct cell__import *im, struct cell__node
     return BASE_OK;
 }
 
+/* Beside sums of what a request holds (lengths.c), which are exact as far as a sequence is long:
+ * a step's number, or constants that could be one. */
+static bool may_be_number(const struct cell__import *im, const struct cell__value *value)
+{
+    if (value->kind != CELL__CONST) {
+        return im->rows[cell__row_uncast(im, value->row)].kind == CELL__ROW_NUMBER;
+    }
+    for (size_t i = 0; i < value->tensor.count; i++) {
+        const struct cell__sym sym = cell__tensor_sym(&value->tensor, i);
+        if (!cell__sym_is_number(&sym) || sym.add < 0 || sym.add > EXACT_MAX / 2) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether an operand is such a sum, and what it is compared with is no such number. */
+static bool is_rough(struct cell__import *im, const struct cell__node *node)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct cell__value *value = cell__input(im, node, i);
+        if (value->kind == CELL__ROWS &&
+            (im->rows[value->row].kind == CELL__ROW_INDEX ||
+             cell__row_is_rounded(im, value->row)) &&
+            !may_be_number(im, cell__input(im, node, 1 - i))) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Both operands as rows of floats. */
 static enum base_status rows_of_floats(struct cell__import *im, struct cell__node *node,
                                        uint32_t rows[2], struct cell_value *value)
@@ -107,25 +138,21 @@ static enum base_status rows_of_floats(struct cell__import *im, struct cell__nod
             is_exact = true;
             continue;
         }
-        const uint32_t index = cell__row_uncast(im, given->row);
-        if (im->rows[index].kind == CELL__ROW_INDEX) {
-            BASE_TRY(cell__row_of_index(im, index, &rows[i]));
-            continue;
-        }
-        struct cell_op cast = {.kind = CELL_OP_CAST, .n_operands = 1, .operands = {given->row}};
+        uint32_t row = given->row;
         const uint32_t width = im->rows[given->row].value.width;
         is_exact = is_exact || cell__row_is_counted(im, given->row);
         value->width = width > value->width ? width : value->width;
-        BASE_TRY(cell__row_in_pairs(im, given, shape, &cast.operands[0]));
-        BASE_TRY(cell__row_op(im, &cast, (struct cell_value){CELL_F32, width}, &rows[i]));
+        BASE_TRY(cell__row_in_pairs(im, given, shape, &row));
+        BASE_TRY(cell__row_as_float(im, row, &rows[i]));
     }
     for (uint32_t i = 0; i < 2; i++) {
         const uint32_t width = im->rows[rows[i]].value.width;
         is_exact = is_exact && (width == 1 || width == value->width);
     }
-    return is_exact ? BASE_OK
-                    : cell__refuse(im, "of integers that depend on the request, of which neither "
-                                       "is the number of a step");
+    return is_exact && !is_rough(im, node)
+               ? BASE_OK
+               : cell__refuse(im, "of integers that depend on the request, of which neither "
+                                  "is the number of a step");
 }
 
 enum base_status cell__lower_compared(struct cell__import *im, struct cell__node *node,

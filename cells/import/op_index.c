@@ -177,6 +177,14 @@ static enum base_status add_rows(struct cell__import *im, const struct cell__val
     return cell__row_index(im, &sum, out);
 }
 
+/* What is no step's number any more, or is refused. */
+static enum base_status add_size(struct cell__import *im, const struct cell__value *const pair[2],
+                                 int64_t sign, uint32_t *out)
+{
+    BASE_TRY(cell__row_with_size(im, pair, sign > 0, out));
+    return *out != CELL__NONE ? BASE_OK : refuse(im);
+}
+
 static enum base_status add(struct cell__import *im, const struct cell__value *const pair[2],
                             int64_t sign, uint32_t *out)
 {
@@ -194,7 +202,7 @@ static enum base_status add(struct cell__import *im, const struct cell__value *c
     if (!read_number(pair[1 - at], &number) || (sign < 0 && at == 1) ||
         !read_index(im, pair[at]->row, &row) || !is_step(&row) || row.is_from_end ||
         row.told.over > 1) {
-        return refuse(im);
+        return add_size(im, pair, sign, out);
     }
     const int64_t sum = (row.is_cut ? (int64_t)row.least : row.offset) + sign * number;
     const int64_t most = row.limits.most + sign * number;

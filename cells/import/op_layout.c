@@ -154,8 +154,9 @@ enum base_status cell__lower_cast(struct cell__import *im, struct cell__node *no
     }
     BASE_TRY(cell__row_dtype(im, cell__output(im, node, 0)->dtype, &value.dtype));
     const uint32_t index = cell__row_uncast(im, row);
-    if (im->rows[index].kind == CELL__ROW_INDEX && value.dtype == CELL_F32) {
-        BASE_TRY(cell__row_of_index(im, index, &row));
+    if (value.dtype == CELL_F32 && im->rows[index].kind == CELL__ROW_INDEX &&
+        im->rows[index].index != CELL__NONE) {
+        BASE_TRY(cell__row_as_float(im, index, &row));
     } else if (from != value.dtype) {
         struct cell_op op = {.kind = CELL_OP_CAST, .n_operands = 1, .operands = {row}};
         BASE_TRY(cell__row_op(im, &op, value, &row));

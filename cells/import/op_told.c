@@ -182,43 +182,12 @@ bool cell__told_is_same(struct cell_told a, struct cell_told b)
 
 /* ---- What is computed of it ----------------------------------------------------------------- */
 
-enum base_status cell__row_of_index(struct cell__import *im, uint32_t index, uint32_t *out)
-{
-    const struct cell__row row = im->rows[index];
-    struct cell_op cast = {.kind = CELL_OP_CAST, .n_operands = 1, .operands = {CELL__NONE}};
-    uint32_t number = CELL__NONE;
-    for (uint32_t r = 0; r < im->n_rows; r++) {
-        if (is_input(&im->rows[r]) && im->rows[r].index == row.index) {
-            cast.operands[0] = r;
-        }
-    }
-    if (!is_plain(&row) || cast.operands[0] == CELL__NONE) {
-        return cell__refuse(im, "computes with integers of the request that are to be the number "
-                                "of a step");
-    }
-    BASE_TRY(cell__row_op(im, &cast, (struct cell_value){CELL_F32, 1}, out));
-    if (row.offset == 0) {
-        return BASE_OK;
-    }
-    BASE_TRY(cell__row_number(im, (float)row.offset, &number));
-    return cell__row_pair(im, CELL_OP_ADD, *out, number, out);
-}
-
-static enum base_status float_of(struct cell__import *im, uint32_t row, uint32_t *out)
-{
-    const struct cell_op cast = {.kind = CELL_OP_CAST, .n_operands = 1, .operands = {row}};
-    row = cell__row_uncast(im, row);
-    return im->rows[row].kind == CELL__ROW_INDEX
-               ? cell__row_of_index(im, row, out)
-               : cell__row_op(im, &cast, (struct cell_value){CELL_F32, 1}, out);
-}
-
 enum base_status cell__row_told_over(struct cell__import *im, uint32_t row, int64_t n,
                                      bool is_floor, uint32_t *out)
 {
     struct cell_op op = {.kind = CELL_OP_FLOOR, .n_operands = 1};
     uint32_t number = CELL__NONE;
-    BASE_TRY(float_of(im, row, out));
+    BASE_TRY(cell__row_as_float(im, row, out));
     BASE_TRY(cell__row_number(im, (float)n, &number));
     BASE_TRY(cell__row_pair(im, CELL_OP_DIV, *out, number, &op.operands[0]));
     if (is_floor) {
@@ -281,7 +250,7 @@ enum base_status cell__lower_told(struct cell__import *im, const struct cell__no
         return cell__row_told_over(im, row, number, false, out);
     }
     number = strcmp(node->op->name, "Sub") == 0 ? -number : number;
-    BASE_TRY(float_of(im, row, out));
+    BASE_TRY(cell__row_as_float(im, row, out));
     BASE_TRY(cell__row_number(im, (float)number, &added));
     BASE_TRY(cell__row_pair(im, CELL_OP_ADD, *out, added, &cast.operands[0]));
     return cell__row_op(im, &cast, (struct cell_value){CELL_I64, 1}, out);

@@ -242,8 +242,7 @@ static const struct cell__operator operators[] = {
      "of com.microsoft: x times Sigmoid of alpha x"},
     {"Range", 3, 3, 1, " ", cell__infer_range, cell__lower_range,
      "folded: integer constants only; the numbers of all steps of a sequence, floats too, from the "
-     "first on, "
-     "or, as Transformer-XL shifts them, from the last one down"},
+     "first on, some times these, or, as Transformer-XL shifts them, from the last one down"},
     {"Reciprocal", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
     {"ReduceL1", 1, 2, 1, " axes keepdims noop_with_empty_axes ", cell__infer_reduce,
      cell__lower_reduce, "as ReduceSum"},

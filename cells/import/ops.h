@@ -119,6 +119,15 @@ bool cell__row_is_whole(const struct cell__import *im, uint32_t row, struct cell
 enum base_status cell__replace_whole(struct cell__import *im, struct cell__node *node);
 /* op_index.c: integers that tell a step, and who takes it */
 cell__op_fn cell__infer_index, cell__lower_index;
+/* Integers as floats, those that would be a step's number too. */
+enum base_status cell__row_as_float(struct cell__import *im, uint32_t row, uint32_t *out);
+/* Of an integer of a request and the size of an axis, or a number: their sum or difference. *out:
+ * NONE where they are not such. */
+enum base_status cell__row_with_size(struct cell__import *im,
+                                     const struct cell__value *const pair[2], bool is_sum,
+                                     uint32_t *out);
+/* Whether it is of those, or cast of one: to be compared with steps' numbers, or a float. */
+bool cell__row_is_rounded(const struct cell__import *im, uint32_t row);
 /* Whether a row is the number of a step, or integers computed of such. */
 bool cell__row_is_counted(const struct cell__import *im, uint32_t row);
 /* op_told.c: whether a row is what an integer of a model's input tells of steps, however that is
@@ -133,8 +142,6 @@ enum base_status cell__lower_told(struct cell__import *im, const struct cell__no
 /* An integer of a request over n, of a row of integers; is_floor: rounded down, else to 0. */
 enum base_status cell__row_told_over(struct cell__import *im, uint32_t row, int64_t n,
                                      bool is_floor, uint32_t *out);
-/* An INDEX to which a number is added at most, computed as a float. UNIMPLEMENTED of others. */
-enum base_status cell__row_of_index(struct cell__import *im, uint32_t index, uint32_t *out);
 /* The row as one whose steps can all be read at once (op_reduce.c). */
 enum base_status cell__row_memory(struct cell__import *im, uint32_t row, uint32_t *out);
 /* Whether a constant is the number of the last step of an axis; and that, the same for all rows of

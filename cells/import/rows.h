@@ -79,10 +79,12 @@ struct cell__row {
     bool is_bounded;  /* OP: ids cut to a table's, though one beyond is refused (op_ids.c) */
     bool is_counted;  /* OP: integers computed of numbers of steps, exact as floats */
     uint32_t counts_below; /* OP: such integers, from 0 on and below this; 0: nobody knows */
-    bool is_numbers;       /* made of numbers of steps and of constants alone (relative.h) */
-    uint32_t pairs; /* OP: a GATHER by pairs of that many steps, no function of how far apart they
-                       are: row i * pairs + j is that of steps i and j, of a sequence and its
-                       mirror;  0: it is none. Only scores take it. */
+    bool is_rounded; /* OP: integers of what a request holds and of numbers of steps, exact as far
+                        as a sequence is long (lengths.c) */
+    bool is_numbers; /* made of numbers of steps and of constants alone (relative.h) */
+    uint32_t pairs;  /* OP: a GATHER by pairs of that many steps, no function of how far apart they
+                        are: row i * pairs + j is that of steps i and j, of a sequence and its
+                        mirror;  0: it is none. Only scores take it. */
     const struct cell__joined *joined; /* JOIN */
     struct cell_op op;
     uint32_t chain; /* OP: the Scan that computes it, NONE elsewhere */

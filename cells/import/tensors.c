@@ -451,6 +451,10 @@ static enum base_status output_rows(struct cell__import *im, const struct cell__
 {
     char text[CELL__TEXT_BYTES];
     uint32_t row = value->row;
+    if (cell__row_is_rounded(im, row)) {
+        return cell__refuse(im, "output \"%s\" is computed of integers that the request holds",
+                            cell__quote(text, value->name));
+    }
     BASE_TRY(cell__row_as_source(im, row, &row));
     if (im->rows[row].times != 0 && tensor->time_axis < 0) {
         BASE_TRY(cell__row_at(im, CELL__ROW_LAST, row, &row)); // a time axis of size 1 was dropped

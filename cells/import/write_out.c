@@ -392,26 +392,110 @@ static const char *cast_from(struct cell__writer *w, size_t i)
     return value->dtype == CELL__F32 ? NULL : value->name;
 }
 
-/* Floats up to a size that is one: the integers of these, `torch.arange(steps, dtype=torch.float)`.
- * Of integers it is no matter of this file. */
-static enum base_status write_float_range(struct cell__writer *w)
+/* Numbers 0, 1 and so on below a limit, as floats. */
+static enum base_status write_numbers(struct cell__writer *w, int64_t first, const char *limit,
+                                      const char **out)
 {
-    int64_t first = 0;
-    int64_t by = 0;
+    static const int64_t one = 1;
     const char *bounds[2];
-    const char *limit = cast_from(w, 1);
     const char *numbers = NULL;
     Onnx__NodeProto *cast = NULL;
-    if (limit == NULL || !read_whole(w, 0, &first) || !read_whole(w, 2, &by) || by != 1) {
-        return cell__unwritten(w, "as it is");
-    }
     BASE_TRY(cell__write_ints(w, &first, 1, &bounds[0]));
-    BASE_TRY(cell__write_ints(w, &by, 1, &bounds[1]));
+    BASE_TRY(cell__write_ints(w, &one, 1, &bounds[1]));
     BASE_TRY(
         cell__write(w, "Range", (const char *[]){bounds[0], limit, bounds[1], NULL}, &numbers));
     BASE_TRY(cell__build_node(w->builder, "Cast", (const char *[]){numbers, NULL}, 1, &cast));
-    w->out = cast->output[0];
+    *out = cast->output[0];
     return cell__build_set_int(w->builder, cast, "to", ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT);
+}
+
+/* How many numbers from 0 on, `by` apart, are below a limit that a size makes. */
+static enum base_status write_count(struct cell__writer *w, const char *limit, int64_t by,
+                                    const char **out)
+{
+    static const int64_t one = 1;
+    const struct cell__value *value = NULL;
+    const char *names[2];
+    BASE_TRY(cell__writer_value(w, limit, &value));
+    const bool is_count = value->kind == CELL__COUNTER && value->steps == 0;
+    if (!is_count && (value->kind != CELL__CONST || value->tensor.count != 1)) {
+        return cell__unwritten(w, "as it is");
+    }
+    const struct cell__sym sym = is_count ? value->count : cell__tensor_sym(&value->tensor, 0);
+    const struct cell__sym divisor = cell__sym_number(by);
+    const struct cell__sym first = cell__sym_number(1);
+    const bool is_whole = sym.factor % by == 0 && sym.add % by == 0;
+    struct cell__sym less;
+    struct cell__sym divided;
+    const bool is_divided = is_whole ? cell__sym_compute(w->im, '/', &sym, &divisor, &divided)
+                                     : cell__sym_compute(w->im, '-', &sym, &first, &less) &&
+                                           cell__axis_divide(w->im, &less, by, &divided);
+    if (cell__sym_is_number(&sym) || !is_divided) {
+        return cell__unwritten(w, "as it is");
+    }
+    BASE_TRY(cell__write_ints(w, &by, 1, &names[0]));
+    BASE_TRY(cell__write_ints(w, &one, 1, &names[1]));
+    *out = limit;
+    BASE_TRY(is_whole ? BASE_OK
+                      : cell__write(w, "Sub", (const char *[]){limit, names[1], NULL}, out));
+    BASE_TRY(cell__write(w, "Div", (const char *[]){*out, names[0], NULL}, out));
+    return is_whole ? BASE_OK : cell__write(w, "Add", (const char *[]){*out, names[1], NULL}, out);
+}
+
+/* One constant integer. */
+static bool read_integer(struct cell__writer *w, size_t i, int64_t *out)
+{
+    uint32_t v = 0;
+    if (cell__value_named(w->im, w->proto->input[i], &v) != BASE_OK) {
+        return false;
+    }
+    const struct cell__value *value = &w->im->values[v];
+    if (value->kind != CELL__CONST || value->dtype != CELL__I64 || value->tensor.count != 1) {
+        return false;
+    }
+    const struct cell__sym sym = cell__tensor_sym(&value->tensor, 0);
+    *out = sym.add;
+    return cell__sym_is_number(&sym);
+}
+
+/* Numbers that are some apart, `by` > 1: so many times those that are not. */
+static enum base_status write_apart(struct cell__writer *w, const char *limit, int64_t by,
+                                    bool is_float)
+{
+    const char *count = NULL;
+    const char *factor = NULL;
+    const char *numbers = NULL;
+    Onnx__NodeProto *cast = NULL;
+    BASE_TRY(write_count(w, limit, by, &count));
+    BASE_TRY(write_numbers(w, 0, count, &numbers));
+    BASE_TRY(cell__write_number(w, (float)by, &factor));
+    BASE_TRY(cell__write(w, "Mul", (const char *[]){numbers, factor, NULL}, &w->out));
+    if (is_float) {
+        return BASE_OK;
+    }
+    BASE_TRY(cell__build_node(w->builder, "Cast", (const char *[]){w->out, NULL}, 1, &cast));
+    w->out = cast->output[0];
+    return cell__build_set_int(w->builder, cast, "to", ONNX__TENSOR_PROTO__DATA_TYPE__INT64);
+}
+
+/* Floats up to a size that is one: the integers of these, `torch.arange(steps, dtype=torch.float)`;
+ * and of both kinds those that are some apart. */
+static enum base_status write_range(struct cell__writer *w)
+{
+    int64_t first = 0;
+    int64_t by = 0;
+    if (read_integer(w, 0, &first) && read_integer(w, 2, &by) && first == 0 && by > 1 &&
+        by < CELL__STEPS_ADD_MAX) {
+        return write_apart(w, w->proto->input[1], by, false);
+    }
+    const char *limit = cast_from(w, 1);
+    if (limit == NULL || !read_whole(w, 0, &first) || !read_whole(w, 2, &by)) {
+        return cell__unwritten(w, "as it is");
+    }
+    if (first == 0 && by > 1 && by < CELL__STEPS_ADD_MAX) {
+        return write_apart(w, limit, by, true);
+    }
+    return by == 1 ? write_numbers(w, first, limit, &w->out) : cell__unwritten(w, "as it is");
 }
 
 /* Element k of an operand of integers, of which each axis has one. */
@@ -647,7 +731,7 @@ static const struct {
     {"QLinearConv", cell__write_qlinear_conv, 8},
     {"QLinearMatMul", cell__write_qlinear_matmul, 8},
     {"RMSNormalization", write_rms_norm, 2},
-    {"Range", write_float_range, 3},
+    {"Range", write_range, 3},
     {"ReduceLogSum", write_log_sum, 1},
     {"ReduceLogSumExp", write_log_sum_exp, 1},
     {"STFT", cell__write_stft, 2},

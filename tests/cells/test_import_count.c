@@ -177,7 +177,7 @@ START_TEST(test_other_numbers_of_floats_are_refused)
         float first, by;
         const char *limit;
     } cases[] = {
-        {0.5f, 1.0f, "first end_float by"},     {0.0f, 2.0f, "first end_float by"},
+        {0.5f, 1.0f, "first end_float by"},     {1.0f, 2.0f, "first end_float by"},
         {0.0f, -1.0f, "first end_float by"},    {0.0f, 1.5f, "first end_float by"},
         {0x1p+24f, 1.0f, "first end_float by"}, {0.0f, 1.0f, "end_float count by"},
         {0.0f, 1.0f, "first count count"},

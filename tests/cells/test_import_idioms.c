@@ -70,7 +70,7 @@ START_TEST(test_parts_that_are_assigned_are_refused)
     graph = begin("loop_both_ways-ts1.13-op17");
     range = node_of(body_of(graph, 0), "Range", 0);
     set_integer(body_of(graph, 0), range->input[2], 2); // every other one
-    changed_expect(BASE_UNIMPLEMENTED, "(node", "batch or time axis");
+    changed_expect(BASE_UNIMPLEMENTED, "(node", "the batch or the time axis");
     graph = begin("loop_both_ways-ts1.13-op17"); // as many as another axis has
     range = node_of(body_of(graph, 1), "Range", 1);
     changed_rename(&range->input[1], node_of(body_of(graph, 1), "Range", 0)->input[1]);

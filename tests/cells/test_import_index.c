@@ -208,7 +208,6 @@ START_TEST(test_other_cuts_are_refused)
 }
 END_TEST
 
-/* Nobody computes such integers. */
 /* Of integers that tell a step others may be computed: as floats, or answered where they are
  * divided. One that is a sum alone is answered by nobody. */
 START_TEST(test_an_index_is_computed)
@@ -222,8 +221,14 @@ START_TEST(test_an_index_is_computed)
     node("Sub", "n one", "at");
     onnx_set_int(&builder, node("Cast", "at", "real"), "to", FLOAT);
     take("at", "z");
-    answer("real", FLOAT);
+    answer("real", FLOAT); // a float is another matter
     expect_accepted(&builder);
+    begin(false);
+    number("large", 0, (1 << 20) + 1); // which may be none of a step's
+    node("Sub", "n large", "at");
+    onnx_set_int(&builder, node("Cast", "at", "real"), "to", FLOAT);
+    answer("real", FLOAT);
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "computes with integers");
     begin(false);
     number("two", 0, 2);
     node("Div", "n two", "half");
@@ -369,6 +374,48 @@ START_TEST(test_divisions_that_tell_nothing)
 }
 END_TEST
 
+/* What stands before a sequence of so many steps: compared with steps' numbers, or a float. */
+START_TEST(test_numbers_of_steps_less_what_a_request_holds)
+{
+    static const struct {
+        const char *compared;
+        bool is_accepted;
+    } cases[] = {
+        {"left two", true}, {"below left", false}, {"left n", false}, {"left huge", false}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        begin_cuts();
+        take("n", "of_batch");
+        number("huge", 0, (1 << 23) + 1);
+        node("Sub", "steps n", "left");
+        node("Less", cases[i].compared, "is");
+        onnx_set_int(&builder, node("Cast", "is", "real"), "to", FLOAT);
+        answer("real", FLOAT);
+        if (cases[i].is_accepted) {
+            expect_accepted(&builder);
+        } else {
+            expect_refused(&builder, BASE_UNIMPLEMENTED, "neither is the number of a step");
+        }
+    }
+    begin_cuts();
+    take("n", "of_batch");
+    node("Sub", "steps n", "left");
+    node("Add", "left two", "more");
+    onnx_set_int(&builder, node("Cast", "more", "real"), "to", FLOAT);
+    answer("real", FLOAT);
+    expect_accepted(&builder);
+    begin_cuts();
+    take("n", "of_batch"); // integers that may be too large for a float
+    node("Add", "n steps", "more");
+    answer("more", INT64);
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "computed of integers that the request holds");
+    begin_cuts();
+    take("n", "of_batch"); // a step that nobody knows
+    node("Sub", "steps n", "left");
+    take("left", "z");
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "GatherElements (node");
+}
+END_TEST
+
 START_TEST(test_one_input_says_one_step)
 {
     begin(false);
@@ -506,6 +553,7 @@ int main(void)
     tcase_add_test(tests, test_divisions_that_tell_nothing);
     tcase_add_test(tests, test_a_step_of_each_row);
     tcase_add_test(tests, test_other_steps_of_each_are_refused);
+    tcase_add_test(tests, test_numbers_of_steps_less_what_a_request_holds);
     tcase_add_test(tests, test_one_input_says_one_step);
     tcase_add_test(tests, test_pairs_are_of_rows_and_their_steps);
     tcase_add_test(tests, test_more_than_one_step_is_refused);

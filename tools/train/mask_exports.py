@@ -394,9 +394,34 @@ class StridedLast(Strided):
         return torch.div(lengths + 3, 4, rounding_mode="trunc")
 
 
+class LeftPadded(Masked):
+    """steps that stand at the end of the row, of so many; and less than the last one of each"""
+
+    outputs = {"y": BATCH, "z": STEPS}
+
+    def forward(self, x, lengths):
+        steps = torch.arange(x.size(1))[None]
+        h = self.rnn(x * (steps >= x.size(1) - lengths[:, None]).unsqueeze(2))[0]
+        there = steps >= (x.size(1) - lengths)[:, None]
+        place = steps / (lengths + 1)[:, None]
+        return self.head(self.pool(h, there)), h * (steps < (lengths - 1)[:, None]).unsqueeze(2) + place.unsqueeze(2)
+
+
+class Apart(Masked):
+    """numbers of steps that are some apart: of every other step, and of samples"""
+
+    inputs, outputs = {"x": STEPS}, {"y": {0: "batch", 1: "half"}, "z": STEPS}
+
+    def forward(self, x):
+        h = self.rnn(x)[0]
+        times = torch.arange(0, 160 * x.size(1), 160, dtype=torch.float32) / 1600
+        return h[:, ::2] + torch.arange(0, x.size(1), 2)[None, :, None], h * torch.sin(times)[None, :, None]
+
+
 MODULES = {
     "mask_attended": Attended,
     "mask_clamped": Clamped,
+    "mask_apart": Apart,
     "mask_counted": Counted,
     "mask_counted_gathered": CountedGathered,
     "mask_filled": Filled,
@@ -405,6 +430,7 @@ MODULES = {
     "mask_given": Given,
     "mask_indexed": Indexed,
     "mask_largest": Largest,
+    "mask_left_padded": LeftPadded,
     "mask_mean": Masked,
     "mask_own": Own,
     "mask_own_added": OwnAdded,
@@ -435,6 +461,8 @@ def make_module(name):
 
 def make_inputs(module, batch, time, generator):
     x = torch.randint(-8, 9, (batch, time, INPUT), generator=generator) / 8
+    if list(module.inputs) == ["x"]:
+        return (x,)
     lengths = torch.randint(1, time + 1, (batch,), generator=generator)
     there = torch.arange(time)[None] < lengths[:, None]
     if "ids" in module.inputs:
