@@ -220,6 +220,11 @@ enum base_status cell__sink_rows(struct cell__plans *plans)
     if (is_full(im, readers, true) || is_full(im, readers, false)) {
         settle(plans, readers, sinking, true);
     }
+    for (uint32_t r = 0; r < im->n_rows; r++) {
+        im->rows[r].is_handed_on = readers[r].has_far || readers[r].has_others ||
+                                   readers[r].after > im->rows[r].rank ||
+                                   readers[r].rank == UINT32_MAX;
+    }
     return BASE_OK;
 }
 
@@ -354,8 +359,35 @@ static bool has_many_inputs(const struct cell__import *im, const struct stage_ro
     return inputs.n > CELL_INPUTS_MAX;
 }
 
+static bool has_many_outputs(const struct cell__import *im, const struct stage_rows *stage)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < stage->n; i++) {
+        n += im->rows[stage->rows[i]].is_handed_on ? 1 : 0;
+    }
+    return n > CELL_OUTPUTS_MAX;
+}
+
+/* Rows of a piece that other stages read, and those that later pieces of its own read alone. */
+struct piece_outputs {
+    uint32_t handed_on, live;
+};
+
+static struct piece_outputs outputs_of(const struct cell__import *im,
+                                       const struct stage_rows *stage, uint32_t first, uint32_t end)
+{
+    struct piece_outputs outputs = {0, 0};
+    for (uint32_t i = first; i < end; i++) {
+        const bool is_live = stage->last[stage->rows[i]] > end;
+        const bool is_handed_on = im->rows[stage->rows[i]].is_handed_on;
+        outputs.handed_on += is_handed_on ? 1 : 0;
+        outputs.live += is_live && !is_handed_on ? 1 : 0;
+    }
+    return outputs;
+}
+
 /* Where the piece that begins with number `first` ends: of the places in its second half that where
- * the least is handed on. */
+ * the least is handed on to its own stage. */
 static uint32_t end_of_piece(const struct cell__import *im, const struct stage_rows *stage,
                              uint32_t first)
 {
@@ -369,14 +401,16 @@ static uint32_t end_of_piece(const struct cell__import *im, const struct stage_r
         if (inputs.n > CELL_INPUTS_MAX) {
             break;
         }
-        cost += cost_of(im, stage->rows[end++]);
-        uint32_t live = 0;
-        for (uint32_t i = first; i < end; i++) {
-            live += stage->last[stage->rows[i]] > end ? 1 : 0;
+        const struct piece_outputs outputs = outputs_of(im, stage, first, end + 1);
+        if (outputs.handed_on > CELL_OUTPUTS_MAX) {
+            break;
         }
-        const bool is_second_half = 2 * cost > PIECE_OPS_MAX || 2 * inputs.n > CELL_INPUTS_MAX;
-        if (is_second_half && live <= least) {
-            least = live;
+        cost += cost_of(im, stage->rows[end++]);
+        const bool is_second_half = 2 * cost > PIECE_OPS_MAX || 2 * inputs.n > CELL_INPUTS_MAX ||
+                                    2 * outputs.handed_on > CELL_OUTPUTS_MAX;
+        const bool is_held = outputs.handed_on + outputs.live <= CELL_OUTPUTS_MAX;
+        if (is_second_half && (outputs.live <= least && (is_held || least == UINT32_MAX))) {
+            least = outputs.live;
             best = end;
         }
     }
@@ -409,7 +443,9 @@ enum base_status cell__cut_stages(struct cell__plans *plans)
         }
         join_early(im, &stage);
         find_last_readers(im, &stage);
-        const bool is_long = (has_many || has_many_inputs(im, &stage)) && !im->is_part;
+        const bool is_long =
+            (has_many || has_many_inputs(im, &stage) || has_many_outputs(im, &stage)) &&
+            !im->is_part;
         for (uint32_t first = 0, cut = 0, end = 0; first < stage.n && is_long; first = end, cut++) {
             end = end_of_piece(im, &stage, first);
             for (uint32_t i = first; i < end; i++) {

@@ -96,11 +96,12 @@ struct cell__row {
     const struct cell__span *span; /* of what these are the bounds (attend_bounds.h), or NULL */
     // Set by stages.c.
     bool is_needed;
-    uint32_t rank;   /* stage order, see there */
-    uint32_t cut;    /* among the stages that its own would be, if it had not too many ops */
-    uint32_t stage;  /* NONE: no stage of its own */
-    uint32_t number; /* value number in its stage's definition, when it is an OP */
-    uint32_t output; /* output number of its stage, NONE while nobody outside reads it */
+    uint32_t rank;     /* stage order, see there */
+    bool is_handed_on; /* to other stages, as far as is known before these are made */
+    uint32_t cut;      /* among the stages that its own would be, if it had not too many ops */
+    uint32_t stage;    /* NONE: no stage of its own */
+    uint32_t number;   /* value number in its stage's definition, when it is an OP */
+    uint32_t output;   /* output number of its stage, NONE while nobody outside reads it */
 };
 
 /* The only types a row may have; UNIMPLEMENTED for bool. */

@@ -243,6 +243,66 @@ START_TEST(test_pieces_of_a_stage_stand_in_their_order)
 }
 END_TEST
 
+/* ---- Values of many readers ----------------------------------------------------------------- */
+
+enum { HEADS = 24 };
+
+/* Of an RNN's rows HEADS multiples, each of which is answered; every third one is read by a sum
+ * beside it as well. */
+static void build_heads(void)
+{
+    static float factors[HEADS];
+    char text[64];
+    char name[16];
+    onnx_init(&builder, 17);
+    onnx_input(&builder, "x", FLOAT, 3, (const int64_t[]){-1, -1, IN});
+    onnx_add_weights(&builder, "RNN", IN, IN, 3);
+    onnx_set_int(&builder, onnx_node(&builder, "RNN", "x w r b", "all"), "hidden_size", IN);
+    onnx_constant(&builder, "one", onnx_ints(&builder, 1, 1, (const int64_t[]){1}));
+    (void)onnx_node(&builder, "Squeeze", "all one", "y");
+    for (int i = 0; i < HEADS; i++) {
+        factors[i] = (float)(i + 2);
+        (void)snprintf(name, sizeof(name), "f%d", i);
+        onnx_constant(&builder, name,
+                      onnx_tensor(&builder, FLOAT, 0, NULL, &factors[i], sizeof(factors[i])));
+        (void)snprintf(text, sizeof(text), "%s f%d", i % 3 == 1 ? "h0" : "y", i);
+        (void)snprintf(name, sizeof(name), "h%d", i);
+        (void)onnx_node(&builder, "Mul", text, name);
+        output(name);
+    }
+}
+
+/* They come from several stages, each with no more than it may hand on. */
+START_TEST(test_many_values_are_handed_on_by_several_stages)
+{
+    struct replay_tensor x = {
+        .rank = 3, .dims = {TIME, BATCH, IN}, .count = (size_t)TIME * BATCH * IN};
+    struct replay_tensor is[HEADS] = {{.rank = 0}};
+    struct base_random random = util_random(5);
+    build_heads();
+    load_built(&builder, &built);
+    ck_assert_uint_le(most_outputs(built.model), CELL_OUTPUTS_MAX);
+    ck_assert_uint_ge(built.model->n_stages, 3);
+    x.data = base_alloc_array(x.count, sizeof(double));
+    ck_assert_ptr_nonnull(x.data);
+    for (size_t i = 0; i < x.count; i++) {
+        x.data[i] = (double)base_random_f32(&random, -1.0f, 1.0f);
+    }
+    replay_run(built.model, &x, is);
+    for (size_t h = 1; h < HEADS; h++) {
+        const double factor = (double)(h + 2) / 2 * (h % 3 == 1 ? 2 : 1);
+        for (size_t i = 0; i < x.count; i++) {
+            ck_assert_double_lt(fabs(is[h].data[i] - is[0].data[i] * factor), 1e-4);
+        }
+    }
+    for (size_t h = 0; h < HEADS; h++) {
+        base_free(is[h].data);
+    }
+    base_free(x.data);
+    free_built(&builder, &built);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("import_place");
@@ -250,6 +310,7 @@ int main(void)
     tcase_add_test(tcase, test_states_of_many_layers_are_cut_where_they_are_read);
     tcase_add_test(tcase, test_a_step_of_many_ops_is_several_stages);
     tcase_add_test(tcase, test_pieces_of_a_stage_stand_in_their_order);
+    tcase_add_test(tcase, test_many_values_are_handed_on_by_several_stages);
     suite_add_tcase(suite, tcase);
     return util_run(suite);
 }
