@@ -304,6 +304,73 @@ static void join_early(const struct cell__import *im, struct stage_rows *stage)
     }
 }
 
+/* The longest way to a row from those of the stage that read none of it; kept in `last`. */
+static void find_depths(const struct cell__import *im, struct stage_rows *stage)
+{
+    for (uint32_t i = 0; i < stage->n; i++) {
+        const uint32_t r = stage->rows[i];
+        const struct cell_op *op = &im->rows[r].op;
+        uint32_t depth = 1;
+        for (uint32_t k = 0; k < op->n_operands; k++) {
+            const uint32_t of = op->operands[k];
+            const bool is_deep =
+                is_of_stage(&im->rows[of], &im->rows[r]) && stage->last[of] >= depth;
+            depth = is_deep ? stage->last[of] + 1 : depth;
+        }
+        stage->last[r] = depth;
+    }
+}
+
+/* The deepest operand of a row that has not been put, or NONE. */
+static uint32_t deepest_left(const struct cell__import *im, const struct stage_rows *stage,
+                             const bool *is_put, uint32_t r)
+{
+    const struct cell_op *op = &im->rows[r].op;
+    uint32_t best = CELL__NONE;
+    for (uint32_t k = 0; k < op->n_operands; k++) {
+        const uint32_t of = op->operands[k];
+        if (is_of_stage(&im->rows[of], &im->rows[r]) && !is_put[of] &&
+            (best == CELL__NONE || stage->last[of] > stage->last[best])) {
+            best = of;
+        }
+    }
+    return best;
+}
+
+/* Each row just before who reads it first, the longest way first: so that little is kept between. A
+ * file may have them otherwise, such as a loop that is written out with what all steps read in
+ * front. is_put: false for all rows. */
+static void order_by_depth(const struct cell__import *im, struct stage_rows *stage, bool *is_put,
+                           uint32_t *stack)
+{
+    uint32_t n = 0;
+    uint32_t n_ends = 0;
+    for (uint32_t i = 0; i < stage->n; i++) { // which none of the stage reads: the keys keep them
+        if (stage->last[stage->rows[i]] == 0) {
+            stage->keys[n_ends++] = stage->rows[i];
+        }
+    }
+    find_depths(im, stage);
+    for (uint32_t i = 0; i < n_ends; i++) {
+        uint32_t height = 0;
+        stack[height++] = (uint32_t)stage->keys[i];
+        while (height > 0) {
+            const uint32_t r = stack[height - 1];
+            const uint32_t of = is_put[r] ? CELL__NONE : deepest_left(im, stage, is_put, r);
+            if (of != CELL__NONE) {
+                stack[height++] = of;
+                continue;
+            }
+            height--;
+            if (!is_put[r]) {
+                is_put[r] = true;
+                stage->rows[n++] = r;
+            }
+        }
+    }
+    base_assert(n == stage->n);
+}
+
 static void find_last_readers(const struct cell__import *im, struct stage_rows *stage)
 {
     for (uint32_t i = 0; i < stage->n; i++) {
@@ -417,15 +484,33 @@ static uint32_t end_of_piece(const struct cell__import *im, const struct stage_r
     return end == stage->n ? end : best > first ? best : first + 1;
 }
 
+/* Into pieces; false: one hands on more than it may. */
+static bool cut_stage(struct cell__import *im, const struct stage_rows *stage)
+{
+    bool is_held = true;
+    for (uint32_t first = 0, cut = 0, end = 0; first < stage->n; first = end, cut++) {
+        end = end_of_piece(im, stage, first);
+        const struct piece_outputs outputs = outputs_of(im, stage, first, end);
+        is_held = is_held && outputs.handed_on + outputs.live <= CELL_OUTPUTS_MAX;
+        for (uint32_t i = first; i < end; i++) {
+            im->rows[stage->rows[i]].cut = cut;
+        }
+    }
+    return is_held;
+}
+
 enum base_status cell__cut_stages(struct cell__plans *plans)
 {
     struct cell__import *im = plans->im;
     struct stage_rows stage = {0};
     bool *is_seen = base_arena_array(im->arena, im->n_rows, sizeof(*is_seen));
+    bool *is_put = base_arena_array(im->arena, im->n_rows, sizeof(*is_put));
+    uint32_t *stack = base_arena_array(im->arena, im->n_rows, sizeof(*stack));
     stage.rows = base_arena_array(im->arena, im->n_rows, sizeof(*stage.rows));
     stage.last = base_arena_array(im->arena, im->n_rows, sizeof(*stage.last));
     stage.keys = base_arena_array(im->arena, im->n_rows, sizeof(*stage.keys));
-    if (is_seen == NULL || stage.rows == NULL || stage.last == NULL || stage.keys == NULL) {
+    if (is_seen == NULL || is_put == NULL || stack == NULL || stage.rows == NULL ||
+        stage.last == NULL || stage.keys == NULL) {
         return cell__no_memory(im);
     }
     for (uint32_t r = 0; r < im->n_rows; r++) {
@@ -446,11 +531,10 @@ enum base_status cell__cut_stages(struct cell__plans *plans)
         const bool is_long =
             (has_many || has_many_inputs(im, &stage) || has_many_outputs(im, &stage)) &&
             !im->is_part;
-        for (uint32_t first = 0, cut = 0, end = 0; first < stage.n && is_long; first = end, cut++) {
-            end = end_of_piece(im, &stage, first);
-            for (uint32_t i = first; i < end; i++) {
-                im->rows[stage.rows[i]].cut = cut;
-            }
+        if (is_long && !cut_stage(im, &stage)) {
+            order_by_depth(im, &stage, is_put, stack);
+            find_last_readers(im, &stage);
+            (void)cut_stage(im, &stage); // what is too much then is refused when stages are made
         }
     }
     return BASE_OK;
