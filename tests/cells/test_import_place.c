@@ -303,6 +303,64 @@ START_TEST(test_many_values_are_handed_on_by_several_stages)
 }
 END_TEST
 
+/* ---- Many values before they are read ------------------------------------------------------- */
+
+enum { STEPS = 60 };
+
+/* s(t) = tanh(s(t - 1) + f(t) x), whose file has the products of all steps in front. */
+static void build_written_out(void)
+{
+    static float factors[STEPS];
+    char text[64];
+    char name[16];
+    onnx_init(&builder, 17);
+    onnx_input(&builder, "x", FLOAT, 2, (const int64_t[]){-1, IN});
+    for (int i = 0; i < STEPS; i++) {
+        factors[i] = (float)(i % 7 - 3) / 4;
+        (void)snprintf(name, sizeof(name), "f%d", i);
+        onnx_constant(&builder, name,
+                      onnx_tensor(&builder, FLOAT, 0, NULL, &factors[i], sizeof(factors[i])));
+        (void)snprintf(text, sizeof(text), "x f%d", i);
+        (void)snprintf(name, sizeof(name), "m%d", i);
+        (void)onnx_node(&builder, "Mul", text, name);
+    }
+    for (int i = 0; i < STEPS; i++) {
+        (void)snprintf(text, sizeof(text), i == 0 ? "x m0" : "s%d m%d", i - 1, i);
+        (void)snprintf(name, sizeof(name), "a%d", i);
+        (void)onnx_node(&builder, "Add", text, name);
+        (void)snprintf(text, sizeof(text), "s%d", i);
+        (void)onnx_node(&builder, "Tanh", name, text);
+    }
+    output(text);
+}
+
+START_TEST(test_what_is_made_early_waits_for_who_reads_it)
+{
+    struct replay_tensor x = {.rank = 2, .dims = {BATCH, IN}, .count = (size_t)BATCH * IN};
+    struct replay_tensor is = {.rank = 0};
+    build_written_out();
+    load_built(&builder, &built);
+    ck_assert_uint_ge(built.model->n_stages, 2);
+    ck_assert_uint_le(most_outputs(built.model), 3);
+    x.data = base_alloc_array(x.count, sizeof(double));
+    ck_assert_ptr_nonnull(x.data);
+    for (size_t i = 0; i < x.count; i++) {
+        x.data[i] = (double)i / 4 - 0.5;
+    }
+    replay_run(built.model, &x, &is);
+    for (size_t i = 0; i < x.count; i++) {
+        double state = x.data[i];
+        for (int t = 0; t < STEPS; t++) {
+            state = tanh(state + x.data[i] * (t % 7 - 3) / 4);
+        }
+        ck_assert_double_lt(fabs(is.data[i] - state), 1e-5);
+    }
+    base_free(is.data);
+    base_free(x.data);
+    free_built(&builder, &built);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("import_place");
@@ -311,6 +369,7 @@ int main(void)
     tcase_add_test(tcase, test_a_step_of_many_ops_is_several_stages);
     tcase_add_test(tcase, test_pieces_of_a_stage_stand_in_their_order);
     tcase_add_test(tcase, test_many_values_are_handed_on_by_several_stages);
+    tcase_add_test(tcase, test_what_is_made_early_waits_for_who_reads_it);
     suite_add_tcase(suite, tcase);
     return util_run(suite);
 }
