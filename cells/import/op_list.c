@@ -42,9 +42,8 @@ enum base_status cell__infer_element(struct cell__import *im, const struct cell_
     return set_element(im, node, whole, axis);
 }
 
-/* The steps of a sequence the other way round: a copy, outside of the body. */
-static enum base_status turn_steps(struct cell__import *im, const struct cell__value *whole,
-                                   const struct cell__recurrent *loop, uint32_t *row)
+enum base_status cell__row_turned_steps(struct cell__import *im, const struct cell__value *whole,
+                                        const struct cell__recurrent *loop, uint32_t *row)
 {
     const uint32_t scan = im->scan;
     struct cell__value turned = *whole;
@@ -69,7 +68,7 @@ enum base_status cell__lower_element(struct cell__import *im, struct cell__node 
     uint32_t row = CELL__NONE;
     BASE_TRY(cell__row_of_step(im, whole, node->scan, &row));
     if (is_turned && loop->takes_forward) {
-        BASE_TRY(turn_steps(im, whole, loop, &row));
+        BASE_TRY(cell__row_turned_steps(im, whole, loop, &row));
     }
     cell__set_row(im, node, 0, row);
     return BASE_OK;

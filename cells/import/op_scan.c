@@ -310,7 +310,11 @@ enum base_status cell__lower_scan(struct cell__import *im, struct cell__node *no
         cell__set_row(im, node, cell__scan_begin_first(scan) + scan->carried[s], row);
     }
     for (uint32_t i = scan->n_carried; i < node->n_inputs && !scan->is_loop; i++) {
-        BASE_TRY(cell__row_of_step(im, cell__input(im, node, i), node->recurrent, &row));
+        const struct cell__value *x = cell__input(im, node, i);
+        BASE_TRY(cell__row_of_step(im, x, node->recurrent, &row));
+        if (scan->takes_forward && cell__is_turned_along(im, x, &scan->time)) {
+            BASE_TRY(cell__row_turned_steps(im, x, scan, &row)); // others are not
+        }
         cell__set_row(im, node, i, row);
     }
     return BASE_OK;
@@ -468,9 +472,6 @@ enum base_status cell__infer_scan_end(struct cell__import *im, struct cell__node
     const uint32_t n_outputs = node->n_inputs - cell__scan_end_first(scan) - scan->n_carried;
     bool is_reverse = scan->is_reverse;
     const bool is_from_end = scan->takes_turned && !scan->takes_forward;
-    if (scan->takes_turned && scan->takes_forward && !scan->is_loop) {
-        return cell__refuse(im, "takes some sequences from the front and others turned round");
-    }
     if (n_outputs > 0 && !scan->is_loop) {
         BASE_TRY(read_directions(im, node, "scan_output_directions", n_outputs, &is_reverse));
     }

@@ -228,6 +228,10 @@ void cell__replace_ids(struct cell__import *im, struct cell__node *node);
  * output 0 along this axis of `in`; whether that is time, once roles are known; whether a value is
  * turned along this axis */
 enum base_status cell__infer_turned(struct cell__import *im, struct cell__node *node);
+/* The steps of a sequence that a Scan or Loop takes the other way round, beside others that it does
+ * not: a copy, outside of the body. */
+enum base_status cell__row_turned_steps(struct cell__import *im, const struct cell__value *whole,
+                                        const struct cell__recurrent *loop, uint32_t *row);
 /* The row of a value that is turned round, its steps in the order that the value has; and a node's
  * lower() with such rows in the place of inputs that are turned. */
 enum base_status cell__row_straight(struct cell__import *im, const struct cell__value *value,
