@@ -13,14 +13,14 @@ from onnx_nodes import all_nodes
 README_HEAD = """# Exports of PyTorch, Keras and others
 
 Tiny LSTM, GRU and RNN models with random weights, as PyTorch's exporters and tf2onnx write them, for the importer's tests.
-Made by `tools/train/exports.py`, (modules that loop over time) `tools/train/loops.py`, (modules that read two
+Made by `tools/train/exports.py`, (modules that loop over time) `tools/train/loops.py` and `loop_habits.py`, (modules that read two
 sequences) `tools/train/reader_exports.py`, (attention of a sequence over itself) `tools/train/attention_exports.py`,
 (by how far apart steps are) `tools/train/relative_exports.py`,
-(masks of padded sequences) `tools/train/mask_exports.py`, (groups of features, rows cut as others are, frames of denoisers) `tools/train/group_exports.py`,
+(by chunks of so many) `tools/train/chunk_exports.py`, (masks of padded sequences) `tools/train/mask_exports.py`, (groups of features, rows cut as others are, frames of denoisers) `tools/train/group_exports.py`,
 (steps joined to steps) `tools/train/join_exports.py`, (steps that read earlier ones alone) `tools/train/stream_exports.py`, (layers of one step, sorted sequences) `tools/train/single_exports.py`, (sines, powers, signs) `tools/train/function_exports.py`, (categories, labels that are chosen) `tools/train/id_exports.py`, (modules that are functions of the file's own) `tools/train/module_exports.py`,
 (convolutions) `tools/train/conv_exports.py`, (transposed ones) `tools/train/transposed_exports.py`, (pictures)
 `tools/train/picture_exports.py`, (layers over bands and letters) `tools/train/band_exports.py`, (Keras models) `tools/train/keras_exports.py`, (other frameworks) `tools/train/paddle_exports.py`, `jax_exports.py`, `mxnet_exports.py`, and what no exporter writes by
-`tools/train/handmade.py` and (cells as bodies of a Scan) `tools/train/scans.py`; of some of them (quantised weights) `tools/train/quantised_exports.py` and (halves) `tools/train/half_exports.py` made others; this file by `tools/train/exports_readme.py`. Do not edit any by hand.
+`tools/train/handmade.py` and (cells as bodies of a Scan) `tools/train/scans.py`, by PyTorch itself `tools/train/scan_exports.py`; of some of them (quantised weights) `tools/train/quantised_exports.py` and (halves) `tools/train/half_exports.py` made others; this file by `tools/train/exports_readme.py`. Do not edit any by hand.
 
 A folder is named `MODULE-EXPORTERtorch-opOPSET[-nofold]`: `ts` is the TorchScript exporter, `dynamo` the
 newer one (the default of `torch.onnx.export` since 2.9), `external` the same with its default of weights in a second
