@@ -175,6 +175,12 @@ bool cell__has_input(const struct cell__node *node, uint32_t i)
     return i < node->n_inputs && node->inputs[i] != CELL__NONE;
 }
 
+const struct cell__value *cell__input_of(const struct cell__import *im,
+                                         const struct cell__node *node, uint32_t i)
+{
+    return node != NULL && cell__has_input(node, i) ? &im->values[node->inputs[i]] : NULL;
+}
+
 struct cell__value *cell__input(struct cell__import *im, const struct cell__node *node, uint32_t i)
 {
     base_assert(cell__has_input(node, i));

@@ -377,6 +377,9 @@ enum base_status cell__value_constant(struct cell__import *im, const char *name,
 /* CONST or ROWS value number i of the current node; i must be given. */
 struct cell__value *cell__input(struct cell__import *im, const struct cell__node *node, uint32_t i);
 bool cell__has_input(const struct cell__node *node, uint32_t i);
+/* Input i of a node, NULL where there is none, or no node. */
+const struct cell__value *cell__input_of(const struct cell__import *im,
+                                         const struct cell__node *node, uint32_t i);
 struct cell__value *cell__output(struct cell__import *im, const struct cell__node *node,
                                  uint32_t i);
 bool cell__has_output(const struct cell__node *node, uint32_t i);
@@ -534,6 +537,13 @@ bool cell__is_never_below(const struct cell__import *im, const struct cell__sym 
 struct cell__sym cell__sym_number(int64_t value);
 struct cell__sym cell__sym_of_axis(const struct cell__import *im, const struct cell__axis *axis);
 bool cell__sym_is_number(const struct cell__sym *sym);
+bool cell__sym_is(const struct cell__sym *sym, int64_t number);
+/* The one integer of a constant, which may depend on the request; and where it does not, and is no
+ * further from 0 than `most`; and the whole number that a constant float is, nearer than 2^24.
+ * false: it is none, or value is NULL. */
+bool cell__value_size(const struct cell__value *value, struct cell__sym *out);
+bool cell__value_integer(const struct cell__value *value, int64_t most, int64_t *out);
+bool cell__value_whole(const struct cell__value *value, int64_t *out);
 /* Element i of an integer constant. */
 struct cell__sym cell__tensor_sym(const struct cell__tensor *tensor, size_t i);
 /* false: not representable, or an overflow. op: one of + - * /. */

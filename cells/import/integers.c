@@ -7,8 +7,7 @@
 
 static const char as_it_is[] = "as it is"; /* no matter of this file */
 
-#define LOOK_MAX  16u
-#define EXACT_MAX 16777216.0f /* whole numbers below are floats */
+#define LOOK_MAX 16u
 
 /* The node of this operator that made a value, looked at through Identity, or NULL. */
 static const struct cell__node *made_by(const struct cell__import *im, uint32_t v, const char *op)
@@ -23,22 +22,6 @@ static const struct cell__node *made_by(const struct cell__import *im, uint32_t 
         v = made->n_inputs > 0 ? made->inputs[0] : CELL__NONE;
     }
     return NULL;
-}
-
-/* Input i, where it is a constant of one float that is a whole number. */
-static bool read_whole(const struct cell__import *im, const struct cell__node *node, uint32_t i,
-                       int64_t *out)
-{
-    const uint32_t v = node != NULL && i < node->n_inputs ? node->inputs[i] : CELL__NONE;
-    const struct cell__value *value = v == CELL__NONE ? NULL : &im->values[v];
-    if (value == NULL || value->kind != CELL__CONST || value->dtype != CELL__F32 ||
-        value->tensor.count != 1 || value->tensor.rank > 1) {
-        return false;
-    }
-    const float number = *(const float *)value->tensor.data;
-    const bool is_small = number > -EXACT_MAX && number < EXACT_MAX;
-    *out = is_small ? (int64_t)number : 0;
-    return is_small && (float)*out <= number && (float)*out >= number;
 }
 
 /* Int64 of a constant float that stands at each place of a shape, as ones_like() of integers has
@@ -56,7 +39,7 @@ enum base_status cell__write_integer(struct cell__writer *w)
     const struct cell__node *spread = made_by(w->im, v, "Expand");
     if (to != ONNX__TENSOR_PROTO__DATA_TYPE__INT64 || w->im->values[v].kind != CELL__ROWS ||
         spread == NULL || spread->n_inputs != 2 || spread->inputs[1] == CELL__NONE ||
-        !read_whole(w->im, spread, 0, &number)) {
+        !cell__value_whole(cell__input_of(w->im, spread, 0), &number)) {
         return cell__unwritten(w, as_it_is);
     }
     BASE_TRY(cell__write_ints(w, &number, 1, &of));

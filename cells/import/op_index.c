@@ -74,17 +74,6 @@ enum base_status cell__row_from_end(struct cell__import *im, uint32_t row, uint3
     return cell__row_index(im, &index, out);
 }
 
-/* The constant number of one element; false: it is none, or too large. */
-static bool read_number(const struct cell__value *value, int64_t *out)
-{
-    if (value->kind != CELL__CONST || value->dtype == CELL__F32 || value->tensor.count != 1) {
-        return false;
-    }
-    const struct cell__sym sym = cell__tensor_sym(&value->tensor, 0);
-    *out = sym.add;
-    return cell__sym_is_number(&sym) && sym.add >= -ADD_MAX && sym.add <= ADD_MAX;
-}
-
 /* The steps of an axis and some more, or less. */
 static bool read_steps(const struct cell__value *value, struct cell__axis *time, int64_t *add)
 {
@@ -199,7 +188,7 @@ static enum base_status add(struct cell__import *im, const struct cell__value *c
         cell__is_last_step(pair[1 - at], &time)) {
         return cell__row_last_step(im, &time, out);
     }
-    if (!read_number(pair[1 - at], &number) || (sign < 0 && at == 1) ||
+    if (!cell__value_integer(pair[1 - at], ADD_MAX, &number) || (sign < 0 && at == 1) ||
         !read_index(im, pair[at]->row, &row) || !is_step(&row) || row.is_from_end ||
         row.told.over > 1) {
         return add_size(im, pair, sign, out);
@@ -224,7 +213,7 @@ static enum base_status cut_below(struct cell__import *im, const struct cell__va
                                   struct cell__row *row)
 {
     int64_t number = 0;
-    if (!read_number(low, &number) || number < 0) {
+    if (!cell__value_integer(low, ADD_MAX, &number) || number < 0) {
         return refuse(im);
     }
     if (row->is_cut && number <= (int64_t)row->least) {
@@ -266,7 +255,7 @@ static enum base_status cut_above(struct cell__import *im, const struct cell__va
     struct cell__limits *limits = &row->limits;
     struct cell__axis time;
     int64_t number = 0;
-    if (read_number(high, &number)) {
+    if (cell__value_integer(high, ADD_MAX, &number)) {
         limits->most = limits->has_most && limits->most < number ? limits->most : (int32_t)number;
         limits->has_most = true;
         return BASE_OK;

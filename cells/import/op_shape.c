@@ -311,18 +311,6 @@ static enum base_status infer_multiple(struct cell__import *im, struct cell__nod
 
 static const struct cell__operator multiple = {"Sub", 2, 2, 1, " ", infer_multiple, NULL, ""};
 
-/* One integer that shapes make. */
-static bool read_size(const struct cell__import *im, uint32_t v, struct cell__sym *out)
-{
-    const struct cell__value *value = v == CELL__NONE ? NULL : &im->values[v];
-    if (value == NULL || value->kind != CELL__CONST || value->tensor.count != 1 ||
-        (value->dtype != CELL__I64 && value->dtype != CELL__I32)) {
-        return false;
-    }
-    *out = cell__tensor_sym(&value->tensor, 0);
-    return true;
-}
-
 /* The Mod of a node that takes its result from something else, or NULL: Sub(a, Mod(..)), or Add(a,
  * Mul(-1, Mod(..))) as PyTorch's newer exporter has it. *a: which input is a. */
 static const struct cell__node *rest_of(const struct cell__import *im,
@@ -337,7 +325,7 @@ static const struct cell__node *rest_of(const struct cell__import *im,
         for (uint32_t k = 0; mul != NULL && mul->n_inputs == 2 && k < 2; k++) {
             struct cell__sym sign;
             const struct cell__node *mod = cell__made_by(im, mul, k, "Mod");
-            if (mod != NULL && read_size(im, mul->inputs[1 - k], &sign) &&
+            if (mod != NULL && cell__value_size(cell__input_of(im, mul, 1 - k), &sign) &&
                 cell__sym_is_number(&sign) && sign.add == -1) {
                 *a = 1 - i;
                 return mod;
@@ -357,8 +345,9 @@ void cell__replace_rest(struct cell__import *im, struct cell__node *node)
     const Onnx__AttributeProto *fmod = mod == NULL ? NULL : cell__attr(mod, "fmod");
     if (mod != NULL && node->n_inputs == 2 && mod->n_inputs == 2 &&
         im->values[mod->outputs[0]].kind == CELL__POISON && (fmod == NULL || fmod->i == 0) &&
-        read_size(im, node->inputs[first], &a) && read_size(im, mod->inputs[0], &of) &&
-        read_size(im, mod->inputs[1], &n) && cell__sym_is_number(&n) && n.add > 0 &&
+        cell__value_size(cell__input_of(im, node, first), &a) &&
+        cell__value_size(cell__input_of(im, mod, 0), &of) &&
+        cell__value_size(cell__input_of(im, mod, 1), &n) && cell__sym_is_number(&n) && n.add > 0 &&
         cell__sym_equal(im, &a, &of) == 1) {
         node->op = &multiple;
         node->inputs[0] = node->inputs[first];

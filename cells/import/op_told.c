@@ -197,17 +197,6 @@ enum base_status cell__row_told_over(struct cell__import *im, uint32_t row, int6
     return cell__row_op(im, &op, (struct cell_value){CELL_I64, 1}, out);
 }
 
-/* A constant integer; false: it is none, or too large. */
-static bool read_number(const struct cell__value *value, int64_t *out)
-{
-    const struct cell__sym sym =
-        value->kind == CELL__CONST && value->dtype != CELL__F32 && value->tensor.count == 1
-            ? cell__tensor_sym(&value->tensor, 0)
-            : (struct cell__sym){.add = INT64_MAX};
-    *out = sym.add;
-    return cell__sym_is_number(&sym) && sym.add >= -ADD_MAX && sym.add <= ADD_MAX;
-}
-
 /* Which input is told, and the constant beside it; false: none, or it tells of no division, but
  * that this is one. */
 static bool read_told(struct cell__import *im, const struct cell__node *node, uint32_t *i,
@@ -222,7 +211,7 @@ static bool read_told(struct cell__import *im, const struct cell__node *node, ui
     *i = cell__input(im, node, 0)->kind == CELL__CONST ? 1 : 0;
     const struct cell__value *value = cell__input(im, node, *i);
     return value->kind == CELL__ROWS && value->dtype != CELL__F32 &&
-           read_number(cell__input(im, node, 1 - *i), number) &&
+           cell__value_integer(cell__input(im, node, 1 - *i), ADD_MAX, number) &&
            cell__row_told(im, value->row, &told, &input) && (is_division || told.over > 1);
 }
 

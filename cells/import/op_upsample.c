@@ -45,25 +45,11 @@ static bool is_float(const struct cell__import *im, const struct cell__node *nod
     return number <= wanted && number >= wanted;
 }
 
-/* The one integer of a constant, which may depend on the request. */
-static bool read_sym(const struct cell__import *im, const struct cell__node *node, uint32_t i,
-                     struct cell__sym *out)
-{
-    const struct cell__value *value =
-        cell__has_input(node, i) ? &im->values[node->inputs[i]] : NULL;
-    if (value == NULL || value->kind != CELL__CONST || value->tensor.count != 1 ||
-        (value->dtype != CELL__I64 && value->dtype != CELL__I32)) {
-        return false;
-    }
-    *out = cell__tensor_sym(&value->tensor, 0);
-    return true;
-}
-
 static bool is_integer(const struct cell__import *im, const struct cell__node *node, uint32_t i,
                        int64_t wanted)
 {
     struct cell__sym sym;
-    return read_sym(im, node, i, &sym) && cell__sym_is_number(&sym) && sym.add == wanted;
+    return cell__value_size(cell__input_of(im, node, i), &sym) && cell__sym_is(&sym, wanted);
 }
 
 /* Whether an input is a number of steps, whatever the request. */
@@ -71,7 +57,8 @@ static bool is_steps(const struct cell__import *im, const struct cell__node *nod
                      const struct cell__sym *wanted)
 {
     struct cell__sym sym;
-    return read_sym(im, node, i, &sym) && cell__sym_equal(im, &sym, wanted) == 1;
+    return cell__value_size(cell__input_of(im, node, i), &sym) &&
+           cell__sym_equal(im, &sym, wanted) == 1;
 }
 
 /* Whether an attribute, which is `otherwise` where it is absent, is this integer. */
@@ -224,8 +211,8 @@ static bool is_place(const struct cell__import *im, const struct cell__node *cli
     if (range == NULL || cell__has_input(clip, 2) || !is_float(im, clip, 1, 0.0f) ||
         !is_float(im, sub, 1, 0.5f) || !is_float(im, add, 1, 0.5f) ||
         !is_integer(im, range, 0, 0) || !is_integer(im, range, 2, 1) ||
-        !read_sym(im, range, 1, &of->all) || of->all.factor < 2 || of->steps.factor < 1 ||
-        of->all.factor % of->steps.factor != 0) {
+        !cell__value_size(cell__input_of(im, range, 1), &of->all) || of->all.factor < 2 ||
+        of->steps.factor < 1 || of->all.factor % of->steps.factor != 0) {
         return false;
     }
     const struct cell__sym times = cell__sym_number(of->all.factor / of->steps.factor);

@@ -13,7 +13,6 @@
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 
-#include <math.h>
 #include <string.h>
 
 #define DIVISOR_MAX (1 << 20)
@@ -22,29 +21,14 @@ enum { IN_X, IN_N };
 
 /* ---- Nodes --------------------------------------------------------------------------------- */
 
-static const struct cell__value *constant_of(const struct cell__import *im,
-                                             const struct cell__node *node, uint32_t i)
-{
-    const struct cell__value *value =
-        node != NULL && cell__has_input(node, i) ? &im->values[node->inputs[i]] : NULL;
-    return value != NULL && value->kind == CELL__CONST && value->tensor.count == 1 ? value : NULL;
-}
-
 /* A constant divisor: a whole number above 0, as an integer or as a float; 0: it is none. */
 static int64_t divisor_of(const struct cell__import *im, const struct cell__node *node, uint32_t i)
 {
-    const struct cell__value *value = constant_of(im, node, i);
-    float number = 0.0f;
-    if (value != NULL && value->dtype == CELL__F32) {
-        memcpy(&number, value->tensor.data, sizeof(number));
-        return number >= 1.0f && number <= DIVISOR_MAX && floorf(number) == number ? (int64_t)number
-                                                                                   : 0;
-    }
-    if (value == NULL || (value->dtype != CELL__I64 && value->dtype != CELL__I32)) {
-        return 0;
-    }
-    const struct cell__sym sym = cell__tensor_sym(&value->tensor, 0);
-    return cell__sym_is_number(&sym) && sym.add >= 1 && sym.add <= DIVISOR_MAX ? sym.add : 0;
+    const struct cell__value *value = cell__input_of(im, node, i);
+    int64_t number = 0;
+    const bool is_one =
+        cell__value_integer(value, DIVISOR_MAX, &number) || cell__value_whole(value, &number);
+    return is_one && number >= 1 && number <= DIVISOR_MAX ? number : 0;
 }
 
 /* The Div of integers that makes input i, of which n is a divisor. */
@@ -73,15 +57,12 @@ static uint32_t operand_of(struct cell__import *im, const struct cell__node *nod
 static bool is_number(const struct cell__import *im, uint32_t v, int64_t wanted)
 {
     const struct cell__value *value = v == CELL__NONE ? NULL : &im->values[v];
-    if (value == NULL || value->kind != CELL__CONST || value->tensor.count != 1 ||
-        value->dtype == CELL__F32) {
-        return false;
-    }
-    if (value->dtype == CELL__BOOL) {
+    struct cell__sym sym;
+    if (value != NULL && value->kind == CELL__CONST && value->dtype == CELL__BOOL &&
+        value->tensor.count == 1) {
         return (*(const uint8_t *)value->tensor.data != 0) == (wanted != 0);
     }
-    const struct cell__sym sym = cell__tensor_sym(&value->tensor, 0);
-    return cell__sym_is_number(&sym) && sym.add == wanted;
+    return cell__value_size(value, &sym) && cell__sym_is(&sym, wanted);
 }
 
 /* Whether input i is x < 0, of that quotient, and then compared with `other` by this operator. */

@@ -325,11 +325,6 @@ static enum base_status take(struct cell__import *im, struct flat *flat, bool fr
                               : take_axis(im, flat, from_back, &axis, out);
 }
 
-static bool is_number(const struct cell__sym *sym, int64_t value)
-{
-    return cell__sym_is_number(sym) && sym->add == value;
-}
-
 /* Of an input, as it stands there. */
 static bool is_given(const struct cell__import *im, const struct cell__axis *axis)
 {
@@ -410,7 +405,7 @@ static enum base_status stack(struct cell__import *im, const struct cell__shape 
     const struct cell__sym rows = cell__sym_of_axis(im, &in->axes[0]);
     const int64_t by = width > 0 ? targets[2].add / width : 0;
     const bool has_rows =
-        is_number(&targets[0], -1) || cell__sym_equal(im, &targets[0], &rows) == 1;
+        cell__sym_is(&targets[0], -1) || cell__sym_equal(im, &targets[0], &rows) == 1;
     *is_one = time->n == 1 && cell__axis_size(im, time) < 0 && cell__sym_is_number(&targets[2]) &&
               by >= 2 && by <= (int64_t)CELL_WINDOW_MAX && targets[2].add == by * width && has_rows;
     if (!*is_one) {
@@ -419,7 +414,7 @@ static enum base_status stack(struct cell__import *im, const struct cell__shape 
     *out = *in;
     BASE_TRY(cell__axis_strided(im, time, -by, by, &out->axes[1]));
     const struct cell__sym left = cell__sym_of_axis(im, &out->axes[1]);
-    *is_one = is_number(&targets[1], -1) || cell__sym_equal(im, &targets[1], &left) == 1;
+    *is_one = cell__sym_is(&targets[1], -1) || cell__sym_equal(im, &targets[1], &left) == 1;
     if (!*is_one) {
         return BASE_OK;
     }
@@ -455,10 +450,10 @@ enum base_status cell__reshape(struct cell__import *im, const struct cell__shape
     }
     for (uint32_t k = 0; k < n; k++) {
         wanted[k] = as_distances(im, in, &targets[k]);
-        if (!allow_zero && is_number(&targets[k], 0) && k < in->rank) {
+        if (!allow_zero && cell__sym_is(&targets[k], 0) && k < in->rank) {
             wanted[k] = cell__sym_of_axis(im, &in->axes[k]);
         }
-        if (is_number(&targets[k], -1)) {
+        if (cell__sym_is(&targets[k], -1)) {
             if (open < n) {
                 return cell__invalid(im, "two dimensions of -1");
             }

@@ -6,6 +6,10 @@
 #include "base/assert.h"
 #include "base/checked.h"
 
+#include <math.h>
+
+#define WHOLE_MAX 16777216.0f /* whole numbers below are floats */
+
 struct cell__sym cell__sym_number(int64_t value)
 {
     return (struct cell__sym){.add = value};
@@ -14,6 +18,43 @@ struct cell__sym cell__sym_number(int64_t value)
 bool cell__sym_is_number(const struct cell__sym *sym)
 {
     return sym->factor == 0;
+}
+
+bool cell__sym_is(const struct cell__sym *sym, int64_t number)
+{
+    return cell__sym_is_number(sym) && sym->add == number;
+}
+
+bool cell__value_size(const struct cell__value *value, struct cell__sym *out)
+{
+    if (value == NULL || value->kind != CELL__CONST || value->tensor.count != 1 ||
+        (value->dtype != CELL__I64 && value->dtype != CELL__I32)) {
+        return false;
+    }
+    *out = cell__tensor_sym(&value->tensor, 0);
+    return true;
+}
+
+bool cell__value_integer(const struct cell__value *value, int64_t most, int64_t *out)
+{
+    struct cell__sym sym;
+    if (!cell__value_size(value, &sym) || !cell__sym_is_number(&sym)) {
+        return false;
+    }
+    *out = sym.add;
+    return sym.add >= -most && sym.add <= most;
+}
+
+bool cell__value_whole(const struct cell__value *value, int64_t *out)
+{
+    if (value == NULL || value->kind != CELL__CONST || value->dtype != CELL__F32 ||
+        value->tensor.count != 1) {
+        return false;
+    }
+    const float number = *(const float *)value->tensor.data;
+    const bool is_small = fabsf(number) < WHOLE_MAX;
+    *out = is_small ? (int64_t)number : 0;
+    return is_small && (float)*out <= number && (float)*out >= number;
 }
 
 struct cell__sym cell__sym_of_axis(const struct cell__import *im, const struct cell__axis *axis)

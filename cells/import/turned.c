@@ -299,11 +299,6 @@ static bool read_integer(const struct cell__import *im, const struct cell__node 
     return true;
 }
 
-static bool is_number(const struct cell__sym *sym, int64_t number)
-{
-    return cell__sym_is_number(sym) && sym->add == number;
-}
-
 /* Whether its indices are (size - 1) - Range(0, size, 1) of the axis. */
 static bool counts_down(struct cell__import *im, const struct cell__node *gather,
                         const struct cell__axis *axis)
@@ -318,7 +313,7 @@ static bool counts_down(struct cell__import *im, const struct cell__node *gather
         !read_integer(im, range, 1, &of[2]) || !read_integer(im, range, 2, &of[3])) {
         return false;
     }
-    return is_number(&of[1], 0) && is_number(&of[3], 1) &&
+    return cell__sym_is(&of[1], 0) && cell__sym_is(&of[3], 1) &&
            cell__sym_equal(im, &of[2], &size) == 1 &&
            cell__sym_compute(im, '-', &size, &one, &last) &&
            cell__sym_equal(im, &of[0], &last) == 1;

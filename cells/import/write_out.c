@@ -15,7 +15,6 @@
 #include "cells/math_constants.h"
 
 #include <float.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -355,23 +354,12 @@ static enum base_status write_asinh(struct cell__writer *w)
     return cell__write(w, "Mul", (const char *[]){value, w->out, NULL}, &w->out);
 }
 
-#define EXACT_MAX 16777216.0f /* whole numbers below are floats */
-
-/* A constant of one float that is a whole number; false: it is none. */
+/* Of an input, which is named: a constant of one float that is a whole number. */
 static bool read_whole(struct cell__writer *w, size_t i, int64_t *out)
 {
     uint32_t v = 0;
-    if (cell__value_named(w->im, w->proto->input[i], &v) != BASE_OK) {
-        return false;
-    }
-    const struct cell__value *value = &w->im->values[v];
-    if (value->kind != CELL__CONST || value->dtype != CELL__F32 || value->tensor.count != 1) {
-        return false;
-    }
-    const float number = *(const float *)value->tensor.data;
-    const bool is_small = fabsf(number) < EXACT_MAX;
-    *out = is_small ? (int64_t)number : 0;
-    return is_small && (float)*out <= number && (float)*out >= number;
+    return cell__value_named(w->im, w->proto->input[i], &v) == BASE_OK &&
+           cell__value_whole(&w->im->values[v], out);
 }
 
 /* The integer of which a float is the Cast, by way of halves too, or NULL. */
