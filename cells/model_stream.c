@@ -115,8 +115,8 @@ static enum base_status find_base(struct cell_model *model, uint64_t *period,
                              has_batch(model) == (input->batch_axis >= 0);
         if ((input->is_lengths || input->is_step) && model->sequences[input->sequence].stride > 0) {
             return base_fail(error, BASE_UNIMPLEMENTED,
-                             "states: recurrent: input \"%.100s\" tells of steps that strides "
-                             "leave, of which a request may bring none",
+                             "states: recurrent: input \"%.100s\" tells of steps that "
+                             "follow from the request's, of which one may bring none",
                              input->name);
         }
         if (input->time_axis >= 0 && !is_same) {

@@ -18,6 +18,7 @@ struct behind {
 struct walk {
     const struct cell__import *im;
     uint32_t sequence; /* that has the lengths */
+    uint32_t source;   /* which has as many steps, and no lengths, or NONE */
     bool is_there;     /* of a step that a row has, in place of one behind */
     struct behind *at;
 };
@@ -88,7 +89,8 @@ static bool is_number(const struct walk *walk, uint32_t row)
 {
     const struct cell__row *at = &walk->im->rows[cell__row_uncast(walk->im, row)];
     return at->kind == CELL__ROW_NUMBER &&
-           cell__sequence_of_mirror(walk->im, at->index) == walk->sequence;
+           (at->index == walk->source ||
+            cell__sequence_of_mirror(walk->im, at->index) == walk->sequence);
 }
 
 /* The lengths themselves. */
@@ -280,7 +282,26 @@ static struct behind of_row(const struct walk *walk, uint32_t row)
         return walk->is_there ? some
                               : exactly(0.0f); // all nodes of a sequence have the same lengths
     }
+    if (at->kind == CELL__ROW_WINDOW && walk->source != CELL__NONE && at->part == 1 &&
+        at->stride == 1 && at->offset == 0 && at->parts == 0 && at->times == 1u << walk->sequence &&
+        walk->im->rows[at->index].times == 1u << walk->source) {
+        return walk->at[at->index]; // the same step
+    }
     return at->kind == CELL__ROW_OP ? of_op(walk, row) : some;
+}
+
+/* The sequence of which that one has the steps. */
+static uint32_t source_of(const struct cell__import *im, uint32_t sequence)
+{
+    const struct cell__axis axis = {.n = 1, .atoms = {im->sequences[sequence].atom}};
+    for (uint32_t s = 0; s < im->n_sequences; s++) {
+        const struct cell__axis of = {.n = 1, .atoms = {im->sequences[s].atom}};
+        if (s != sequence && im->sequences[sequence].atom != CELL__NONE &&
+            im->sequences[s].atom != CELL__NONE && cell__axis_has_lengths_of(im, &axis, &of)) {
+            return s;
+        }
+    }
+    return CELL__NONE;
 }
 
 static struct behind look(struct walk *walk, uint32_t row, bool is_there)
@@ -296,6 +317,7 @@ enum base_status cell__row_behind(struct cell__import *im, uint32_t row, uint32_
                                   enum cell__behind *out)
 {
     struct walk walk = {.im = im, .sequence = cell__sequence_of_mirror(im, sequence)};
+    walk.source = source_of(im, walk.sequence);
     const struct cell__sequence *of = &im->sequences[walk.sequence];
     *out = CELL__BEHIND_COUNTS;
     if (!of->has_lengths || of->lengths_input < 0) {

@@ -53,6 +53,7 @@ struct cell__atom {
     int64_t least;    /* of an open size: the smallest that shapes were computed for */
     int64_t most;     /* and the largest; 0: any */
     bool is_joined;   /* of steps and of parts of each (cell__axis_join) */
+    bool has_lengths; /* as many as its source has, in rows of lengths of their own */
     bool is_divided;  /* a shape has been divided so: what leaves as many steps has this atom */
     uint32_t whole;   /* of which it is a part, both of known size, or NONE: if that turns out to be
                          time, its steps follow from it */
@@ -316,6 +317,8 @@ struct cell__import {
     bool
         turns_rows; /* a Slice by -1 along an axis of a stated size turns features of a row round */
     bool has_turns; /* there is such a Slice */
+    bool parts_lengths;    /* what has lengths has steps of its own, as many as it reads */
+    bool has_lengths;      /* there is such a node */
     const char *unwritten; /* why the node at hand is not written out (write_out.h); NULL: it is */
     uint32_t n_written;    /* names of values that were made for that */
     struct cell__builder *spare; /* of what was not written out after all, or NULL */
@@ -457,6 +460,9 @@ enum base_status cell__axis_kept(struct cell__import *im, const struct cell__axi
 /* The axis of `size` elements of another, of known size. */
 enum base_status cell__axis_part(struct cell__import *im, const struct cell__axis *axis,
                                  int64_t size, struct cell__axis *out);
+/* The same, as many steps, of rows that have lengths of their own; where the axis has such, it. */
+enum base_status cell__axis_with_lengths(struct cell__import *im, const struct cell__axis *axis,
+                                         struct cell__axis *out);
 /* The atoms whose size a request chooses; *stated: the product of the others, -1: too large. */
 struct cell__axis cell__axis_open(const struct cell__import *im, const struct cell__axis *axis,
                                   int64_t *stated);

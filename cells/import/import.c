@@ -344,10 +344,15 @@ struct unpacked {
     const struct cell_known_inputs *known;
 };
 
-/* *turns: whether an axis of a stated size that a Slice turns round lies within a row, in place of
- * being the time; set where there is such an axis. */
+/* How what may be read in two ways is read; set where there is such. */
+struct ways {
+    bool turns; /* an axis of a stated size that a Slice turns round lies within a row, in place of
+                   being the time */
+    bool lengths; /* what has lengths has steps of its own, so that what is before it has not */
+};
+
 static enum base_status try_proto(struct cell_registry *registry, const struct unpacked *unpacked,
-                                  const char *label, bool *turns, struct cell_model *model,
+                                  const char *label, struct ways *ways, struct cell_model *model,
                                   struct base_error *error)
 {
     const Onnx__ModelProto *proto = unpacked->proto;
@@ -368,7 +373,8 @@ static enum base_status try_proto(struct cell_registry *registry, const struct u
                               .known = unpacked->known,
                               .is_part = model->options.is_part,
                               .feeds_back = model->options.feeds_back,
-                              .turns_rows = *turns,
+                              .turns_rows = ways->turns,
+                              .parts_lengths = ways->lengths,
                               .scan = CELL__NONE,
                               .current = CELL__NONE};
     const enum base_status status = import_graph(&im, registry, model);
@@ -379,29 +385,37 @@ static enum base_status try_proto(struct cell_registry *registry, const struct u
                  cell__quote((char[CELL__TEXT_BYTES]){0}, proto->producer_version));
         model->file_bytes += external.bytes;
     }
-    *turns = im.has_turns;
+    *ways = (struct ways){.turns = im.has_turns, .lengths = im.has_lengths};
     cell__external_release(&external);
     base_arena_release(&work);
     return status;
 }
 
 /* Which axes are time is known when all nodes have been read; one that is turned round has to be
- * known before. So what cannot be served as a sequence that is turned is tried again as a row. */
+ * known before. So what cannot be served as a sequence that is turned is tried again as a row. And
+ * what reads steps beside those that have lengths, such as a convolution before a packed layer,
+ * with these as steps of their own. */
 static enum base_status import_proto(struct cell_registry *registry,
                                      const struct unpacked *unpacked, const char *label,
                                      struct cell_model *model, struct base_error *error)
 {
     const struct cell_model_options options = model->options;
-    bool turns = false;
-    const enum base_status status = try_proto(registry, unpacked, label, &turns, model, error);
-    if (status != BASE_UNIMPLEMENTED || !turns) {
-        return status;
+    struct ways found = {.turns = false};
+    enum base_status status = try_proto(registry, unpacked, label, &found, model, error);
+    const struct ways others[] = {{.turns = found.turns}, {.lengths = found.lengths}};
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        struct base_error again = {.status = BASE_OK};
+        struct ways ways = others[i];
+        if (status != BASE_UNIMPLEMENTED || (!ways.turns && !ways.lengths)) {
+            continue;
+        }
+        memset(model, 0, sizeof(*model));
+        model->options = options;
+        status = try_proto(registry, unpacked, label, &ways, model, &again) == BASE_OK
+                     ? BASE_OK
+                     : BASE_UNIMPLEMENTED;
     }
-    struct base_error again = {.status = BASE_OK};
-    memset(model, 0, sizeof(*model));
-    model->options = options;
-    return try_proto(registry, unpacked, label, &turns, model, &again) == BASE_OK ? BASE_OK
-                                                                                  : status;
+    return status;
 }
 
 enum base_status cell__import_onnx(struct cell_registry *registry, struct cell_model_file file,

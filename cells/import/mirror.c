@@ -31,7 +31,7 @@ static uint32_t mirrored(const struct cell__import *im, const struct cell__axis 
     }
     const struct cell__atom *atom = &im->atoms[cell__atom_root(im, axis->atoms[0])];
     const bool is_one = atom->source != CELL__NONE && atom->parts == 1 && atom->add == MIRROR_ADD &&
-                        atom->stride == MIRROR_STRIDE && !atom->is_behind;
+                        atom->stride == MIRROR_STRIDE && !atom->is_behind && !atom->has_lengths;
     return is_one ? cell__atom_root(im, atom->source) : CELL__NONE;
 }
 
@@ -61,12 +61,27 @@ enum base_status cell__axes_unite_mirror(struct cell__import *im, const struct c
     return *is_one ? cell__axis_unite(im, &of, plain, "operand dimensions") : BASE_OK;
 }
 
+bool cell__axis_has_lengths_of(const struct cell__import *im, const struct cell__axis *axis,
+                               const struct cell__axis *of)
+{
+    const struct cell__atom *atom =
+        axis->n == 1 ? &im->atoms[cell__atom_root(im, axis->atoms[0])] : NULL;
+    return atom != NULL && atom->has_lengths && of->n == 1 &&
+           cell__atom_root(im, atom->source) == cell__atom_root(im, of->atoms[0]);
+}
+
+static bool is_as_long(const struct cell__import *im, const struct cell__axis *axis,
+                       const struct cell__axis *of)
+{
+    return cell__axis_is_mirror(im, axis, of) || cell__axis_has_lengths_of(im, axis, of);
+}
+
 bool cell__axes_mirror(const struct cell__import *im, const struct cell__axis *a,
                        const struct cell__axis *b, struct cell__axis *out)
 {
-    const bool is_first = cell__axis_is_mirror(im, a, b);
+    const bool is_first = is_as_long(im, a, b);
     *out = is_first ? *a : *b;
-    return is_first || cell__axis_is_mirror(im, b, a);
+    return is_first || is_as_long(im, b, a);
 }
 
 /* Whether one of the axes before axis k is the same. */

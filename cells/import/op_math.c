@@ -167,7 +167,8 @@ enum base_status cell__row_in_pairs(struct cell__import *im, const struct cell__
     for (uint32_t behind = 1; value->kind == CELL__ROWS && behind <= value->shape.rank; behind++) {
         const struct cell__axis *own = &value->shape.axes[value->shape.rank - behind];
         const struct cell__axis *axis = &out->axes[out->rank - behind];
-        if (cell__axis_times(im, own) != 0 && cell__axis_is_mirror(im, axis, own)) {
+        if (cell__axis_times(im, own) != 0 &&
+            (cell__axis_is_mirror(im, axis, own) || cell__axis_has_lengths_of(im, axis, own))) {
             return cell__row_mirror(im, axis, row);
         }
     }

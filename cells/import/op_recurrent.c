@@ -254,7 +254,7 @@ static enum base_status set_outputs(struct cell__import *im, const struct cell__
     BASE_TRY(cell__axis_new(im, recurrent->directions, &directions));
     struct cell__shape y = {.rank = 4};
     struct cell__shape state = {.rank = 3};
-    y.axes[places->y_time] = x->axes[places->x_time];
+    y.axes[places->y_time] = recurrent->time;
     y.axes[places->y_batch] = x->axes[places->x_batch];
     y.axes[places->y_direction] = directions;
     y.axes[3] = hidden;
@@ -419,6 +419,12 @@ enum base_status cell__infer_recurrent(struct cell__import *im, struct cell__nod
     recurrent.x_value = node->inputs[IN_X];
     recurrent.time = x->shape.axes[places.x_time];
     recurrent.batch = *batch;
+    if (recurrent.lengths_value != CELL__NONE) {
+        im->has_lengths = true;
+        BASE_TRY(im->parts_lengths
+                     ? cell__axis_with_lengths(im, &x->shape.axes[places.x_time], &recurrent.time)
+                     : BASE_OK);
+    }
     BASE_TRY(set_outputs(im, node, &places, &recurrent, &x->shape));
     BASE_TRY(take_turned(im, node, x, &recurrent));
     BASE_TRY(cell__recurrent_new(im, node, &recurrent));
@@ -713,6 +719,11 @@ enum base_status cell__lower_recurrent(struct cell__import *im, struct cell__nod
     }
     if (first->is_inner) {
         return cell__lower_bands(im, node);
+    }
+    const bool has_own =
+        first->time.n == 1 && im->atoms[cell__atom_root(im, first->time.atoms[0])].has_lengths;
+    if (has_own && im->rows[x_row].times != 1u << first->sequence) {
+        BASE_TRY(cell__row_mirror(im, &first->time, &x_row)); // step by step
     }
     if ((im->rows[x_row].times & ~(1u << first->sequence)) != 0) {
         return cell__refuse(im, "X has the steps of another sequence than its time axis");

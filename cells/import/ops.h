@@ -305,6 +305,10 @@ enum base_status cell__axes_unite_mirror(struct cell__import *im, const struct c
                                          const struct cell__axis *b, bool *is_one);
 bool cell__axes_mirror(const struct cell__import *im, const struct cell__axis *a,
                        const struct cell__axis *b, struct cell__axis *out);
+/* Whether an axis has the steps of another, in rows of lengths of their own: where both meet, as a
+ * mirror and what it is of do, rows of the other are those at its steps. */
+bool cell__axis_has_lengths_of(const struct cell__import *im, const struct cell__axis *axis,
+                               const struct cell__axis *of);
 /* Of axes that are the same all but the first become mirrors. */
 enum base_status cell__shape_mirror(struct cell__import *im, struct cell__shape *shape);
 /* The row of a sequence as one of its mirror's: step t of both is the same. */

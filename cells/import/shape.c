@@ -454,6 +454,26 @@ enum base_status cell__axis_strided(struct cell__import *im, const struct cell__
     return BASE_OK;
 }
 
+enum base_status cell__axis_with_lengths(struct cell__import *im, const struct cell__axis *axis,
+                                         struct cell__axis *out)
+{
+    *out = *axis;
+    if (axis->n != 1 || cell__axis_size(im, axis) >= 0) {
+        return cell__refuse(im, "sequence_lens of an axis that is no open number of steps");
+    }
+    const uint32_t source = cell__atom_root(im, axis->atoms[0]);
+    if (im->atoms[source].has_lengths) {
+        return BASE_OK;
+    }
+    BASE_TRY(cell__atom_new(im, -1, &out->atoms[0]));
+    struct cell__atom *atom = &im->atoms[out->atoms[0]];
+    atom->source = source;
+    atom->add = -1;
+    atom->stride = 1;
+    atom->has_lengths = true;
+    return BASE_OK;
+}
+
 enum base_status cell__axis_parted(struct cell__import *im, const struct cell__axis *axis,
                                    int64_t parts, int64_t add, struct cell__axis *out)
 {

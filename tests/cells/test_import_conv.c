@@ -163,19 +163,54 @@ START_TEST(test_weights_that_do_not_fit_are_refused)
 }
 END_TEST
 
-/* Behind its length a row's x is whatever the client sent: ONNX would read it. */
-START_TEST(test_beside_lengths_it_is_refused)
+static void add_lengths(void)
 {
     const int64_t any = -1;
-    begin();
     onnx_input(&builder, "lengths", INT64, 1, &any);
     onnx_set_int(&builder, onnx_node(&builder, "Cast", "lengths", "l32"), "to",
                  ONNX__TENSOR_PROTO__DATA_TYPE__INT32);
+}
+
+/* What stands before a layer with lengths reads what the client sent behind them, as in ONNX: the
+ * layer has as many steps of its own. */
+START_TEST(test_before_lengths_it_reads_all)
+{
+    struct built built;
+    begin();
+    add_lengths();
     weights("wc", FILTERS, CHANNELS, 3);
     (void)convolve(1, 1);
     end("l32");
-    expect_refused(&builder, BASE_UNIMPLEMENTED,
-                   "Conv (node \"y\", opset 17): beside sequence_lens");
+    load_built(&builder, &built);
+    const struct cell_tensor *inputs = built.model->inputs;
+    const struct cell_sequence *own = &built.model->sequences[inputs[1].sequence];
+    ck_assert(inputs[1].is_lengths);
+    ck_assert_uint_eq(own->stride, 1);
+    ck_assert_int_eq(own->add, -1);
+    ck_assert_uint_eq(own->source, inputs[0].sequence);
+    free_built(&builder, &built);
+}
+END_TEST
+
+/* Behind it the steps are zeros that ONNX would read. */
+START_TEST(test_behind_lengths_it_is_refused)
+{
+    const int64_t perm[] = {1, 2, 0};
+    const int64_t axis = 1;
+    const int64_t pads[] = {1, 1};
+    begin();
+    add_lengths();
+    weights("wc", FILTERS, CHANNELS, 3);
+    weights("wb", FILTERS, HIDDEN, 3);
+    (void)convolve(1, 1);
+    end("l32");
+    onnx_constant(&builder, "axis", onnx_ints(&builder, 1, 1, &axis));
+    onnx_node(&builder, "Squeeze", "out axis", "flat");
+    onnx_set_ints(&builder, onnx_node(&builder, "Transpose", "flat", "channels"), "perm", 3, perm);
+    onnx_set_ints(&builder, onnx_node(&builder, "Conv", "channels wb", "z"), "pads", 2, pads);
+    onnx_output(&builder, "z", FLOAT, 0, NULL);
+    builder.graph.output[1]->type = NULL;
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "beside sequence_lens");
 }
 END_TEST
 
@@ -369,7 +404,8 @@ int main(void)
     tcase_add_test(tests, test_windows_around_a_step_are_served);
     tcase_add_test(tests, test_windows_out_of_bounds_are_refused);
     tcase_add_test(tests, test_weights_that_do_not_fit_are_refused);
-    tcase_add_test(tests, test_beside_lengths_it_is_refused);
+    tcase_add_test(tests, test_before_lengths_it_reads_all);
+    tcase_add_test(tests, test_behind_lengths_it_is_refused);
     tcase_add_test(tests, test_only_time_is_convolved);
     tcase_add_test(tests, test_parts_of_a_row_as_rows_of_the_batch);
     tcase_add_test(tests, test_steps_are_no_channels);

@@ -260,6 +260,19 @@ class Packed(Masked):
         return self.head(self.pool(h, torch.arange(x.size(1))[None] < lengths[:, None]))
 
 
+class PackedConvolved(Packed):
+    """the same behind a convolution, which reads what is padded, and beside what it leaves"""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv1d(INPUT, INPUT, 3, padding=1)
+        self.beside = nn.Linear(INPUT, HIDDEN)
+
+    def encode(self, x, lengths):
+        left = torch.relu(self.conv(x.transpose(1, 2))).transpose(1, 2)
+        return super().encode(left, lengths) + self.beside(left)
+
+
 class PackedSum(Packed):
     """the sum, which what stands behind leaves as it is"""
 
@@ -443,6 +456,7 @@ MODULES = {
     "mask_packed": Packed,
     "mask_packed_attended": PackedAttended,
     "mask_packed_causal": PackedCausal,
+    "mask_packed_convolved": PackedConvolved,
     "mask_packed_indexed": PackedIndexed,
     "mask_packed_largest": PackedLargest,
     "mask_packed_own": PackedOwn,
