@@ -321,8 +321,16 @@ static bool find(const struct cell__loop_body *body, const Onnx__NodeProto *loop
 /* ---- The Loop with a list ---------------------------------------------------------------------
  */
 
+/* A part of a list of sizes, or of a tensor along one axis; bounds: first, end, axis, stride. */
 static enum base_status write_slice(struct cell__writer *w, const char *x, const int64_t bounds[4],
-                                    const char **out);
+                                    const char **out)
+{
+    const char *at[4];
+    for (uint32_t i = 0; i < 4; i++) {
+        BASE_TRY(cell__write_ints(w, &bounds[i], 1, &at[i]));
+    }
+    return cell__write(w, "Slice", (const char *[]){x, at[0], at[1], at[2], at[3], NULL}, out);
+}
 
 /* A part of the place and what stands beside it; NULL where nothing does. */
 static enum base_status write_parts(struct cell__writer *w, const struct put *put, int64_t axis,
@@ -491,17 +499,6 @@ static enum base_status write_outside(struct cell__writer *w, const struct assig
         BASE_TRY(of == NULL ? BASE_OK : copy_node(w, of, (const char *[]){NULL}, &inputs[i]));
     }
     return copy_node(w, node, inputs, out);
-}
-
-/* A part of a list of sizes, or of a tensor along one axis. */
-static enum base_status write_slice(struct cell__writer *w, const char *x, const int64_t bounds[4],
-                                    const char **out)
-{
-    const char *at[4];
-    for (uint32_t i = 0; i < 4; i++) {
-        BASE_TRY(cell__write_ints(w, &bounds[i], 1, &at[i]));
-    }
-    return cell__write(w, "Slice", (const char *[]){x, at[0], at[1], at[2], at[3], NULL}, out);
 }
 
 /* The sizes of all axes before the step's, of it `n` where that is not NULL, and of all behind it.
